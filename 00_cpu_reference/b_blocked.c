@@ -1,0 +1,243 @@
+/* Step 00b: the CPU's best shot in plain C. Threads, SIMD and cache blocking around a matrix product whose big matrix is never stored.
+ *
+ * A core computes 32 FLOPs a cycle (two 256-bit FMA pipes; 64 with two of 512 bits), and the formula of step 00a asks for two floats, 8 bytes, per FMA:
+ * 128 bytes a cycle, where L1 gives 64 to 128, L2 about 32 and memory 4 to 8. So a float, once fetched, has to be used many times, at each level:
+ *
+ *                 holds (AVX-512; AVX2 has 4 x 24 sums)           traffic with the level below, for 8 x 48 x 2 = 768 FLOPs    bytes per FLOP
+ *   registers     8 x 48 sums                                     48 pixels and 8 filter values from L1: 224 B                0.29
+ *   L1, 32 KB     128 deep x 48 pixels of the source, 24 KB       8 filter values from L2: 32 B                               0.04
+ *   L2, 1 MB      4 such panels, 104 KB, and 256 x 192 sums,      filters: each used for 192 pixels: 4 B per 384 FLOPs        0.01
+ *                 192 KB                                          source: each used R x S x filters times, say 9 x 64         0.004
+ *
+ * fprop and dgrad are this product with different views (b_view.h); wgrad multiplies two matrices that both run along the pixels, so its tile
+ * consists of inner products; depthwise layers have nothing to share and read the image itself (b_depthwise.h).
+ * Method: K. Goto and R. van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008. */
+#include <string.h>
+
+#include "00_cpu_reference/b_depthwise.h"
+#include "00_cpu_reference/b_view.h"
+#include "common/bound.h"
+#include "common/kernel.h"
+
+/* With 8 tasks a thread, one that gets a task more than the others takes an eighth longer. */
+enum { TASKS_PER_THREAD = 8 };
+
+/* ---- fprop and dgrad: result[m][pixel] = filters[m][depth] * source[depth][pixel] ---- */
+
+enum { BLOCK_M = 256 }; /* rows of sums a thread keeps: 256 x PIXELS x 4 bytes = 192 KB of L2 (96 KB with AVX2) */
+
+/* Groups of few filters would leave most rows of the tile empty: lower tiles that are wider instead. Depthwise needs one row. */
+static int tile_rows(const view *v) { return v->rows == 1 ? 1 : v->rows <= TILE_M / 2 ? TILE_M / 2 : TILE_M; }
+static int tile_columns(int rows) { return (int)min64(TILE_N * (TILE_M / rows), PIXELS); }
+
+static NOINLINE void run_tile(int rows, int depth, const float *a, const float *b, float *c) {
+  if (rows == TILE_M) outer_tile(TILE_M, TILE_VECTORS, depth, a, b, c);
+  else if (rows == TILE_M / 2) outer_tile(TILE_M / 2, 2 * TILE_VECTORS, depth, a, b, c);
+  else outer_tile(1, PIXELS / LANES, depth, a, b, c);
+}
+
+static int64_t packed_filters(const view *v) { return v->groups * round_up(v->rows, tile_rows(v)) * view_depth(v); }
+
+/* Filters in the order the tile reads them: packed[depth][tile], for `tile` filters from `row` on, depth [first, first + depth).
+ * filters: the group's first. Rows past the last filter are zeros. */
+static NOINLINE void pack_filters(const view *v, const float *filters, int64_t row, int tile, int64_t first, int depth, float *packed) {
+  int64_t offset[DEPTH]; /* of one filter's elements, in the order of the matrix */
+  for (int d = 0; d < depth; d++) {
+    const int64_t channel = (first + d) / view_taps(v), tap = (first + d) % view_taps(v);
+    const int64_t r = v->h.tap_first + tap / v->w.taps * v->h.tap_step, s = v->w.tap_first + tap % v->w.taps * v->w.tap_step;
+    offset[d] = channel * v->filter_channel + r * v->filter_width + s;
+  }
+  for (int m = 0; m < tile; m++) {
+    const float *filter = filters + (row + m) * v->filter_row;
+    const bool exists = row + m < v->rows;
+    for (int d = 0; d < depth; d++) packed[d * tile + m] = exists ? filter[offset[d]] : 0;
+  }
+}
+
+/* One task: `rows` filters x `count` pixels of one group, all of the depth. packed, result: at the first of these filters. */
+static NOINLINE void multiply_block(const view *v, const float *packed, const float *source, float *result, int64_t rows, int64_t first, int count) {
+  _Alignas(64) float block[DEPTH * PIXELS_STRIDE];
+  _Alignas(64) float sums[BLOCK_M * PIXELS];
+  run runs[MAX_RUNS];
+  const int tile = tile_rows(v), columns = tile_columns(tile), width = (int)round_up(count, columns);
+  const int run_count = cut_runs(v, first, count, runs);
+  const int64_t depth = view_depth(v);
+  memset(sums, 0, sizeof(float) * round_up(rows, tile) * PIXELS);
+  for (int64_t d = 0; d < depth; d += DEPTH) {
+    const int now = (int)min64(DEPTH, depth - d);
+    gather(v, source, d, now, runs, run_count, width, block, PIXELS_STRIDE);
+    for (int column = 0; column < width; column += columns) { /* its panel of pixels enters L1 with the first tile and stays for the others */
+      for (int64_t row = 0; row < rows; row += tile) run_tile(tile, now, packed + row * depth + d * tile, block + column, sums + row * PIXELS + column);
+    }
+  }
+  store_rows(v, result, rows, runs, run_count, sums, PIXELS);
+}
+
+/* All of a view. source: [images][groups * channels][source plane], result: [images][groups * rows][result plane],
+ * packed: packed_filters() floats of scratch. */
+static void multiply(const view *v, const float *filters, const float *source, float *result, float *packed) {
+  const int tile = tile_rows(v);
+  const int64_t depth = view_depth(v), pixels = view_pixels(v), panels = div_up(v->rows, tile), slices = div_up(depth, DEPTH);
+  const int64_t packed_group = panels * tile * depth;
+
+  const int64_t pixel_blocks = div_up(pixels, PIXELS);
+  int64_t block = round_up(div_up(v->rows, div_up(v->rows, BLOCK_M)), tile);
+  while (block > tile && pixel_blocks * v->groups * div_up(v->rows, block) < TASKS_PER_THREAD * thread_count()) block = round_up(block / 2, tile);
+  const int64_t row_blocks = div_up(v->rows, block);
+  const bool depthwise = is_wide_depthwise(v);
+  const int64_t bands = div_up(v->h.pixels, BAND), planes = v->images * v->groups;
+
+#pragma omp parallel
+  {
+#pragma omp for
+    for (int64_t i = 0; i < v->groups * panels * slices; i++) {
+      const int64_t d = i % slices * DEPTH, row = i / slices % panels * tile, g = i / slices / panels;
+      pack_filters(v, filters + g * v->filter_group, row, tile, d, (int)min64(DEPTH, depth - d), packed + g * packed_group + row * depth + d * tile);
+    }
+#pragma omp for schedule(dynamic)
+    for (int64_t i = 0; i < (depthwise ? planes * bands : 0); i++) {
+      const int64_t plane = i / bands;
+      depthwise_band(v, packed + plane % v->groups * packed_group, source + plane * view_source_plane(v), result + plane * view_result_plane(v),
+                     i % bands * BAND);
+    }
+#pragma omp for schedule(dynamic)
+    for (int64_t i = 0; i < (depthwise ? 0 : v->groups * pixel_blocks * row_blocks); i++) {
+      const int64_t row = i % row_blocks * block, first = i / row_blocks % pixel_blocks * PIXELS, g = i / row_blocks / pixel_blocks;
+      multiply_block(v, packed + g * packed_group + row * depth, source + g * v->channels * view_source_plane(v),
+                     result + (g * v->rows + row) * view_result_plane(v), min64(block, v->rows - row), first, (int)min64(PIXELS, pixels - first));
+    }
+  }
+}
+
+static size_t fprop_workspace(const conv_problem *p) {
+  const view v = forward_view(p);
+  return sizeof(float) * packed_filters(&v);
+}
+
+static cudaError_t fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  (void)stream;
+  const view v = forward_view(p);
+  multiply(&v, b->w, b->x, b->y, b->workspace);
+  return cudaSuccess;
+}
+
+/* The classes share the filter taps out among them: none needs more than the whole filter. */
+static size_t dgrad_workspace(const conv_problem *p) {
+  const view v = backward_view(p, 0, 0);
+  return sizeof(float) * p->groups * round_up(v.rows, tile_rows(&v)) * (p->K / p->groups) * p->R * p->S;
+}
+
+static cudaError_t dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  (void)stream;
+  for (int h = 0; h < p->stride_h && h < p->H; h++) {
+    for (int w = 0; w < p->stride_w && w < p->W; w++) {
+      const view v = backward_view(p, h, w);
+      multiply(&v, b->w, b->y, b->x, b->workspace);
+    }
+  }
+  return cudaSuccess;
+}
+
+/* ---- wgrad: dw[k][c, r, s] = dy[k][pixel] * source[c, r, s][pixel]^T ---- */
+
+enum {
+  WGRAD_M = 128,  /* rows of dy a task holds: 128 x DOT_STRIDE x 4 bytes = 264 KB of L2, each float used for 48 columns from there */
+  WGRAD_N = 48,   /* rows of the source matrix gathered at a time, 99 KB */
+  WGRAD_TASK_N = 480, /* and per task, if there are tasks enough: dy is fetched once for all of them */
+};
+
+/* How the work on dw is cut: rows (k) x columns (c, r, s) x pixels. Each slice of the pixels sums into a dw of its own, added up at the end,
+ * always in the same order. */
+typedef struct wgrad_cut {
+  int64_t row_blocks, columns, column_blocks, pixel_blocks, slices;
+} wgrad_cut;
+
+static wgrad_cut cut_wgrad(const conv_problem *p, const view *v) {
+  const int64_t depth = view_depth(v), wanted = (int64_t)TASKS_PER_THREAD * thread_count();
+  wgrad_cut cut = {.row_blocks = div_up(v->rows, WGRAD_M), .columns = WGRAD_TASK_N, .pixel_blocks = div_up(view_pixels(v), DOT_DEPTH)};
+  const int64_t tasks = v->groups * cut.row_blocks * div_up(depth, cut.columns);
+  /* A slice costs one more dw written and read: all together no more than a quarter of what reading x and dy costs. */
+  const int64_t affordable = (problem_x_count(p) + problem_y_count(p)) / 4 / (2 * problem_w_count(p));
+  cut.slices = max64(1, min64(min64(div_up(wanted, tasks), affordable), cut.pixel_blocks));
+  while (cut.columns > WGRAD_N && v->groups * cut.row_blocks * div_up(depth, cut.columns) * cut.slices < wanted) cut.columns -= WGRAD_N;
+  cut.column_blocks = div_up(depth, cut.columns);
+  return cut;
+}
+
+/* One task: dw[rows][columns] (row distance depth) from pixel blocks [begin, end). dy, dw: at the task's first row. source: of the group. */
+static NOINLINE void correlate_block(const view *v, const float *source, const float *dy, float *dw, int64_t rows, int64_t first_column, int64_t columns,
+                            int64_t begin, int64_t end) {
+  _Alignas(64) float a[WGRAD_M * DOT_STRIDE];
+  _Alignas(64) float b[WGRAD_N * DOT_STRIDE];
+  run runs[MAX_RUNS];
+  const int64_t depth = view_depth(v);
+  for (int64_t m = 0; m < rows; m++) memset(dw + m * depth, 0, sizeof(float) * columns);
+  for (int64_t block = begin; block < end; block++) {
+    const int count = (int)min64(DOT_DEPTH, view_pixels(v) - block * DOT_DEPTH), width = (int)round_up(count, LANES);
+    const int run_count = cut_runs(v, block * DOT_DEPTH, count, runs);
+    fetch_rows(v, dy, rows, runs, run_count, width, a, DOT_STRIDE);
+    for (int64_t n = 0; n < columns; n += WGRAD_N) {
+      const int64_t now = min64(WGRAD_N, columns - n);
+      gather(v, source, first_column + n, now, runs, run_count, width, b, DOT_STRIDE);
+      for (int64_t j = 0; j < now; j += DOT_N) { /* DOT_N rows of the source stay in L1 while dy passes */
+        const int tile_n = (int)min64(DOT_N, now - j);
+        for (int64_t m = 0; m < rows; m += DOT_M) {
+          const int tile_m = (int)min64(DOT_M, rows - m);
+          float *c = dw + m * depth + n + j;
+          if (tile_m == 1) inner_tile(1, DOT_N, width, a + m * DOT_STRIDE, b + j * DOT_STRIDE, c, depth, 1, tile_n);
+          else inner_tile(DOT_M, DOT_N, width, a + m * DOT_STRIDE, b + j * DOT_STRIDE, c, depth, tile_m, tile_n);
+        }
+      }
+    }
+  }
+}
+
+static size_t wgrad_workspace(const conv_problem *p) {
+  const view v = forward_view(p);
+  const int64_t slices = cut_wgrad(p, &v).slices;
+  return slices == 1 ? 0 : sizeof(float) * slices * problem_w_count(p);
+}
+
+static cudaError_t wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  (void)stream;
+  const view v = forward_view(p);
+  const wgrad_cut cut = cut_wgrad(p, &v);
+  const int64_t depth = view_depth(&v), count = problem_w_count(p), column_blocks = cut.column_blocks, row_blocks = cut.row_blocks;
+  float *dw = b->w, *partial = cut.slices == 1 ? dw : b->workspace;
+#pragma omp parallel
+  {
+#pragma omp for schedule(dynamic)
+    for (int64_t i = 0; i < cut.slices * v.groups * row_blocks * column_blocks; i++) {
+      const int64_t column = i % column_blocks * cut.columns, row = i / column_blocks % row_blocks * WGRAD_M;
+      const int64_t g = i / column_blocks / row_blocks % v.groups, slice = i / column_blocks / row_blocks / v.groups;
+      correlate_block(&v, (const float *)b->x + g * v.channels * view_source_plane(&v), (const float *)b->y + (g * v.rows + row) * view_result_plane(&v),
+                      partial + slice * count + (g * v.rows + row) * depth + column, min64(WGRAD_M, v.rows - row), column,
+                      min64(cut.columns, depth - column), cut.pixel_blocks * slice / cut.slices, cut.pixel_blocks * (slice + 1) / cut.slices);
+    }
+    if (cut.slices > 1) {
+#pragma omp for
+      for (int64_t i = 0; i < count; i++) {
+        float sum = 0;
+        for (int64_t slice = 0; slice < cut.slices; slice++) sum += partial[slice * count + i];
+        dw[i] = sum;
+      }
+    }
+  }
+  return cudaSuccess;
+}
+
+/* ---- the rows of the table ---- */
+
+static double fprop_growth(const conv_problem *p) { return growth_chain_fp32((double)problem_terms(p, PASS_FPROP)); }
+static double dgrad_growth(const conv_problem *p) { return growth_chain_fp32((double)problem_terms(p, PASS_DGRAD)); }
+static double wgrad_growth(const conv_problem *p) { return growth_chain_fp32((double)problem_terms(p, PASS_WGRAD)); }
+
+const conv_kernel blocked_fprop = {
+    .name = "00b", .idea = "all cores: implicit matrix product, tiles in vector registers, blocks in cache", .place = ON_CPU, .pass = PASS_FPROP,
+    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .workspace_bytes = fprop_workspace, .launch = fprop, .growth = fprop_growth};
+const conv_kernel blocked_dgrad = {
+    .name = "00b", .idea = "the same product over dy, one per residue of the stride: no work on zeros", .place = ON_CPU, .pass = PASS_DGRAD,
+    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .workspace_bytes = dgrad_workspace, .launch = dgrad, .growth = dgrad_growth};
+const conv_kernel blocked_wgrad = {
+    .name = "00b", .idea = "tiles of inner products along the pixels, pixels shared out among threads", .place = ON_CPU, .pass = PASS_WGRAD,
+    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .workspace_bytes = wgrad_workspace, .launch = wgrad, .growth = wgrad_growth};

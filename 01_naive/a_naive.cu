@@ -1,0 +1,105 @@
+/* 01a: one thread per output element, as the formula reads.
+ *
+ * Idea:     every output of a convolution can be computed without knowing any other: give each one a thread.
+ * Mapping:  outputs are numbered with the channel first (k in fprop, c in dgrad, k in wgrad), the way one says "for every filter ...".
+ *           So the 32 threads of a warp work on 32 channels of the same pixel, and touch memory P*Q (or C*R*S) elements apart.
+ * Expect:   each load of a filter and each store of an output is spread over 32 memory sectors of 32 bytes, of which 4 bytes are used.
+ * Layout:   NCHW, filters KCRS, fp32. */
+#include <cuda_runtime.h>
+
+#include "common/kernel.h"
+#include "common/plain.h"
+
+enum { THREADS = 256 };
+
+/* y[n,k,p,q] = sum over c,r,s of x[n,c,h,w] * w[k,c,r,s] */
+__global__ void __launch_bounds__(THREADS) naive_fprop_kernel(conv_problem p, const float *x, const float *w, float *y) {
+  const int i = blockIdx.x * THREADS + threadIdx.x;
+  if (i >= p.N * p.K * p.P * p.Q) return;
+  const int k = i % p.K; /* neighbouring threads: neighbouring filters */
+  const int out_q = i / p.K % p.Q;
+  const int out_p = i / p.K / p.Q % p.P;
+  const int n = i / p.K / p.Q / p.P;
+
+  const int group_c = p.C / p.groups, first_c = k / (p.K / p.groups) * group_c;
+  float sum = 0;
+  for (int c = 0; c < group_c; c++)
+    for (int r = 0; r < p.R; r++)
+      for (int s = 0; s < p.S; s++) {
+        const int in_h = out_p * p.stride_h - p.pad_top + r * p.dil_h;
+        const int in_w = out_q * p.stride_w - p.pad_left + s * p.dil_w;
+        if (in_h >= 0 && in_h < p.H && in_w >= 0 && in_w < p.W)
+          sum += x[((n * p.C + first_c + c) * p.H + in_h) * p.W + in_w] * w[((k * group_c + c) * p.R + r) * p.S + s];
+      }
+  y[((n * p.K + k) * p.P + out_p) * p.Q + out_q] = sum;
+}
+
+/* dx[n,c,h,w] = sum over k,r,s of dy[n,k,p,q] * w[k,c,r,s] */
+__global__ void __launch_bounds__(THREADS) naive_dgrad_kernel(conv_problem p, const float *dy, const float *w, float *dx) {
+  const int i = blockIdx.x * THREADS + threadIdx.x;
+  if (i >= p.N * p.C * p.H * p.W) return;
+  const int c = i % p.C; /* neighbouring threads: neighbouring channels */
+  const int in_w = i / p.C % p.W;
+  const int in_h = i / p.C / p.W % p.H;
+  const int n = i / p.C / p.W / p.H;
+
+  const int group_c = p.C / p.groups, group_k = p.K / p.groups, first_k = c / group_c * group_k;
+  float sum = 0;
+  for (int k = first_k; k < first_k + group_k; k++)
+    for (int r = 0; r < p.R; r++)
+      for (int s = 0; s < p.S; s++) {
+        const int down = in_h + p.pad_top - r * p.dil_h;   /* = out_p * stride_h, if a window has this pixel under tap (r, s) */
+        const int right = in_w + p.pad_left - s * p.dil_w; /* = out_q * stride_w */
+        const int out_p = down / p.stride_h, out_q = right / p.stride_w;
+        if (down >= 0 && right >= 0 && out_p * p.stride_h == down && out_q * p.stride_w == right && out_p < p.P && out_q < p.Q)
+          sum += dy[((n * p.K + k) * p.P + out_p) * p.Q + out_q] * w[((k * group_c + c % group_c) * p.R + r) * p.S + s];
+      }
+  dx[((n * p.C + c) * p.H + in_h) * p.W + in_w] = sum;
+}
+
+/* dw[k,c,r,s] = sum over n,p,q of dy[n,k,p,q] * x[n,c,h,w] */
+__global__ void __launch_bounds__(THREADS) naive_wgrad_kernel(conv_problem p, const float *x, const float *dy, float *dw) {
+  const int group_c = p.C / p.groups;
+  const int i = blockIdx.x * THREADS + threadIdx.x;
+  if (i >= p.K * group_c * p.R * p.S) return;
+  const int k = i % p.K; /* neighbouring threads: neighbouring filters */
+  const int s = i / p.K % p.S;
+  const int r = i / p.K / p.S % p.R;
+  const int c = i / p.K / p.S / p.R;
+
+  const int x_c = k / (p.K / p.groups) * group_c + c;
+  float sum = 0;
+  for (int n = 0; n < p.N; n++)
+    for (int out_p = 0; out_p < p.P; out_p++)
+      for (int out_q = 0; out_q < p.Q; out_q++) {
+        const int in_h = out_p * p.stride_h - p.pad_top + r * p.dil_h;
+        const int in_w = out_q * p.stride_w - p.pad_left + s * p.dil_w;
+        if (in_h >= 0 && in_h < p.H && in_w >= 0 && in_w < p.W)
+          sum += dy[((n * p.K + k) * p.P + out_p) * p.Q + out_q] * x[((n * p.C + x_c) * p.H + in_h) * p.W + in_w];
+      }
+  dw[((k * group_c + c) * p.R + r) * p.S + s] = sum;
+}
+
+/* ---------------------------------------------------------------- host: one launch per pass, one row per pass */
+
+static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  const int outputs = p->N * p->K * p->P * p->Q;
+  naive_fprop_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
+  return cudaGetLastError();
+}
+
+static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  const int outputs = p->N * p->C * p->H * p->W;
+  naive_dgrad_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->y, (const float *)b->w, (float *)b->x);
+  return cudaGetLastError();
+}
+
+static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  const int outputs = p->K * (p->C / p->groups) * p->R * p->S;
+  naive_wgrad_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->y, (float *)b->w);
+  return cudaGetLastError();
+}
+
+PLAIN_ROW(naive_fprop, "01a", "one thread per output, neighbours on k", PASS_FPROP, launch_fprop, plain_growth_fprop);
+PLAIN_ROW(naive_dgrad, "01a", "one thread per output, neighbours on c", PASS_DGRAD, launch_dgrad, plain_growth_dgrad);
+PLAIN_ROW(naive_wgrad, "01a", "one thread per output, neighbours on k", PASS_WGRAD, launch_wgrad, plain_growth_wgrad);

@@ -1,0 +1,178 @@
+# Every command of this repository. `make` lists them.
+#
+# Variables: BACKEND=cuda|emu  where kernels run (default: cuda if nvcc and a GPU are there, else the emulator)
+#            ARCH=90a          compute capability to build for (default: the local GPU's)
+#            CC, CXX           gcc or clang; SHAPE, PASS, SUITE, ARGS as `make help` says; DEBUG=1 for -O0
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.SECONDARY:
+.DELETE_ON_ERROR:
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+ifeq ($(origin CXX),default)
+CXX := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),g++)
+endif
+
+# ---------------------------------------------------------------- what this machine has
+NVCC ?= $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+NVCC := $(NVCC)
+GPU_CAPABILITY := $(shell PATH="$$PATH:/usr/lib/wsl/lib" nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d '. ')
+BACKEND ?= $(if $(and $(NVCC),$(GPU_CAPABILITY)),cuda,emu)
+ifeq ($(filter $(BACKEND),cuda emu),)
+$(error BACKEND: expected cuda or emu, got "$(BACKEND)")
+endif
+ifeq ($(BACKEND)$(NVCC),cuda)
+$(error BACKEND=cuda: expected nvcc on PATH or in /usr/local/cuda/bin, found none)
+endif
+OPENMP := $(shell echo 'int main(void){return 0;}' | $(CC) -fopenmp -x c - -o /dev/null 2>/dev/null && echo -fopenmp)
+NATIVE := $(shell echo 'int main(void){return 0;}' | $(CC) -march=native -x c - -o /dev/null 2>/dev/null && echo -march=native || echo -mcpu=native)
+
+# Without a GPU: what design targets (8.0, 9.0 with its own instructions) and the newest that this nvcc knows.
+NEWEST_ARCH = $(shell $(NVCC) --list-gpu-code | sed 's/sm_//' | sort -n | tail -n 1)
+with_suffix = $(if $(shell [ "$(1)" -ge 90 ] 2>/dev/null && echo y),$(1)a,$(1))
+ARCH ?= $(if $(GPU_CAPABILITY),$(call with_suffix,$(GPU_CAPABILITY)),80 90a $(NEWEST_ARCH))
+GENCODE = $(foreach a,$(ARCH),-gencode arch=compute_$(a),code=sm_$(a))
+
+# ---------------------------------------------------------------- files
+B := build/$(BACKEND)
+STEP_FOLDERS := $(patsubst %/main.c,%,$(wildcard [0-9][0-9]_*/main.c))
+STEPS := $(foreach f,$(STEP_FOLDERS),$(firstword $(subst _, ,$(f))))
+folder = $(filter $(1)_%,$(STEP_FOLDERS))
+TOOLS := $(patsubst common/tools/%.c,%,$(wildcard common/tools/*.c))
+HARNESS := $(patsubst %,$(B)/%.o,$(wildcard common/*.c common/*.cu) 00_cpu_reference/a_definition.c)
+LIBRARY := $(B)/libharness.a
+step_objects = $(filter-out $(HARNESS),$(patsubst %,$(B)/%.o,$(wildcard $(call folder,$(1))/*.c $(call folder,$(1))/*.cu)))
+TESTS := $(patsubst %,$(B)/%,$(basename $(wildcard tests/*.c tests/*.cu)))
+TEST_SCRIPTS := $(wildcard tests/*.sh)
+
+# V=1 prints whole commands, else one short line each.
+Q := $(if $(V),,@)
+say = $(if $(V),,@echo "  $(1)")
+OPTIMIZE := $(if $(DEBUG),-O0,-O2)
+WARNINGS := -Wall -Wextra -Werror
+CFLAGS_ALL = -std=c17 -D_GNU_SOURCE $(OPTIMIZE) -g $(WARNINGS) $(OPENMP) $(if $(OPENMP),,-Wno-unknown-pragmas) -I. -MMD -MP $(CFLAGS)
+
+# ---------------------------------------------------------------- the two backends
+ifeq ($(BACKEND),cuda)
+CUDA_INCLUDE := -isystem $(dir $(NVCC))../include
+CFLAGS_ALL += $(CUDA_INCLUDE)
+RUNTIME :=
+LINK = $(NVCC) -ccbin $(CXX) $(GENCODE) $(if $(OPENMP),-Xcompiler $(OPENMP)) -o $@ $^ -lm -ldl
+else
+CFLAGS_ALL += -Icommon/emu/include
+EMU_SOURCES := $(filter-out common/emu/rewrite%,$(wildcard common/emu/*.c))
+RUNTIME := $(patsubst %,$(B)/%.o,$(EMU_SOURCES) $(wildcard common/emu/*.S))
+REWRITE := $(B)/rewrite
+CXXFLAGS_ALL = -std=c++20 $(OPTIMIZE) -g $(WARNINGS) -Wno-unknown-pragmas -Icommon/emu/include -I$(B)/gen -I. -MMD -MP $(CXXFLAGS)
+LINK = $(CXX) $(OPENMP) -o $@ $^ -lm -ldl -lpthread
+GENERATED_HEADERS := $(patsubst %,$(B)/gen/%,$(wildcard common/*.cuh [0-9][0-9]_*/*.cuh tests/*.cuh))
+endif
+NVCC_FLAGS = -std=c++20 -O3 -lineinfo -I. -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror
+# A kernel that spills registers on Hopper, or whose wgmma ptxas serializes, fails the build.
+STRICT_PTXAS = $(if $(filter 90a,$(1)),-Xptxas -warn-spills,-Werror)
+
+$(B)/%.c.o: %.c
+	@mkdir -p $(@D)
+	$(call say,$(notdir $(CC)) $<)
+	$(Q)$(CC) $(CFLAGS_ALL) -c $< -o $@
+# The CPU contender and the measured roof use every instruction of this CPU.
+$(B)/00_cpu_reference/%.c.o: OPTIMIZE := -O3 $(NATIVE)
+
+ifeq ($(BACKEND),cuda)
+$(B)/%.cu.o: %.cu
+	@mkdir -p $(@D)
+	$(call say,nvcc $<)
+	$(Q)$(NVCC) $(NVCC_FLAGS) $(GENCODE) $(if $(filter 1,$(words $(ARCH))),$(call STRICT_PTXAS,$(ARCH))) -MMD -MP -c $< -o $@
+else
+$(REWRITE): $(patsubst %,$(B)/%.o,$(wildcard common/emu/rewrite*.c))
+	$(Q)$(CC) -o $@ $^
+$(B)/gen/%.cu.cpp: %.cu $(REWRITE)
+	@mkdir -p $(@D)
+	$(Q)$(REWRITE) $< $@
+$(B)/gen/%.cuh: %.cuh $(REWRITE)
+	@mkdir -p $(@D)
+	$(Q)$(REWRITE) $< $@
+$(B)/%.cu.o: $(B)/gen/%.cu.cpp | $(GENERATED_HEADERS)
+	@mkdir -p $(@D)
+	$(call say,$(notdir $(CXX)) $(patsubst $(B)/gen/%.cpp,%,$<))
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -c $< -o $@
+$(B)/%.S.o: %.S
+	@mkdir -p $(@D)
+	$(Q)$(CC) -g -c $< -o $@
+endif
+
+# ---------------------------------------------------------------- programs
+define step_rules
+$(B)/$(1): $(call step_objects,$(1)) $(LIBRARY)
+	$$(call say,link $$@)
+	$$(Q)$$(LINK)
+.PHONY: $(1) run-$(1)
+$(1): $(B)/$(1) ## build step $(1)
+run-$(1): $(B)/$(1)
+	@$(B)/$(1) $$(RUN_ARGS)
+endef
+RUN_ARGS = $(if $(RANDOM_SHAPES),--random '$(RANDOM_SHAPES)') $(if $(SHAPE),--shape '$(SHAPE)') $(if $(SUITE),--suite '$(SUITE)') $(if $(PASS),--pass '$(PASS)') $(if $(KERNEL),--kernel '$(KERNEL)') $(ARGS)
+$(foreach s,$(STEPS),$(eval $(call step_rules,$(s))))
+
+$(B)/tools/%: $(B)/common/tools/%.c.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,link $@)
+	$(Q)$(LINK)
+$(B)/tests/%: $(B)/tests/%.c.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,link $@)
+	$(Q)$(LINK)
+$(B)/tests/%: $(B)/tests/%.cu.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,link $@)
+	$(Q)$(LINK)
+
+# The harness and, without a GPU, the emulator's runtime.
+$(LIBRARY): $(HARNESS) $(RUNTIME)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+.PHONY: help all steps bench test image nvcc-check clean
+help:
+	@echo "make bench                 every step: verified, and timed on a GPU; tables and CSV in build/results/"
+	@echo "make test                  all tests; ends with 'N passed, N failed'"
+	@echo
+	@echo "make 01                    build a step: $(STEPS)"
+	@echo "make run-01                run it; SHAPE='mb1ic16ih28oc16oh28kh3ph1' PASS=fprop|dgrad|wgrad KERNEL=01a SUITE=nasty ARGS='--help'"
+	@echo "make image                 filter a photograph; IMAGE=photo.png FILTER=sobel|gaussian|sharpen|emboss|FILE SIZE=4000 STEP=02"
+	@echo "make bench SUITE=resnet50  one suite of common/suites/ (or a file of benchdnn lines) through every step"
+	@echo "make nvcc-check            compile every kernel with nvcc for $(if $(NVCC),sm_80 sm_90a sm_$(NEWEST_ARCH),its architectures) (needs no GPU)"
+	@echo "make clean                 remove build/"
+	@echo
+	@echo "This machine: BACKEND=$(BACKEND) ($(if $(filter cuda,$(BACKEND)),GPU of compute capability $(ARCH),emulator: $(if $(NVCC),nvcc but no GPU,no nvcc)$(if $(OPENMP),,; $(CC) has no OpenMP: one thread)))"
+
+all steps: $(addprefix $(B)/,$(STEPS)) $(addprefix $(B)/tools/,$(TOOLS))
+
+bench: all
+	@scripts/bench.sh $(B) '$(SUITE)'
+
+image: all
+	@scripts/image.sh $(B) '$(IMAGE)' '$(FILTER)' '$(SIZE)' '$(STEP)'
+
+# Compiling for GPUs that are not here: warnings are errors.
+CHECK_ARCHS = 80 90a $(NEWEST_ARCH)
+define check_rules
+build/nvcc/$(1)/%.cu.o: %.cu
+	@mkdir -p $$(@D)
+	$$(call say,nvcc sm_$(1) $$<)
+	$$(Q)$$(NVCC) $$(NVCC_FLAGS) -gencode arch=compute_$(1),code=sm_$(1) $$(call STRICT_PTXAS,$(1)) -MMD -MP -c $$< -o $$@
+endef
+ifneq ($(NVCC),)
+$(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a))))
+NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)/%.o,$(wildcard common/*.cu [0-9][0-9]_*/*.cu)))
+endif
+nvcc-check: $(NVCC_CHECK)
+	@echo "nvcc: $(if $(NVCC),every .cu file compiled for $(addprefix sm_,$(CHECK_ARCHS)),not here: nothing compiled)"
+
+test: all $(TESTS) nvcc-check
+	@B=$(B) REWRITE=$(REWRITE) CC='$(CC)' CXX='$(CXX)' tests/run.pl $(TESTS) $(TEST_SCRIPTS)
+
+clean:
+	rm -rf build
+
+-include $(shell find build -name '*.d' 2>/dev/null)

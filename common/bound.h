@@ -1,0 +1,44 @@
+/* How wrong a right result may be: the bound that verification uses, derived from the arithmetic a kernel does.
+ *
+ *   |out - ref| <= E + u_out * (|ref| + E) + eta_out / 2        with  E = g * scale
+ *
+ * ref    the same sum in fp64, from the same (already rounded) inputs
+ * scale  sum |x w| on any data; on independent zero-mean data sqrt(sum (x w)^2), which is what partial sums of random signs grow like
+ * g      the growth of the kernel's accumulation, below
+ * u_out  unit roundoff of the output type, eta_out its smallest subnormal: the final rounding
+ *
+ * gamma_n = n u / (1 - n u) is the classical worst case of n roundings in a row (N. Higham, Accuracy and Stability of Numerical
+ * Algorithms, 2nd ed., section 3.1). 8 u sqrt(n) is its probabilistic counterpart (N. Higham and T. Mary, "A New Approach to
+ * Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41(5), 2019), with lambda = 8: failure odds below 1e-13 an element. */
+#pragma once
+#include <math.h>
+#include <stdbool.h>
+
+#include "common/problem.h"
+
+#define UNIT_ROUNDOFF_FP32 0x1p-24
+#define UNIT_ROUNDOFF_FP16 0x1p-11
+
+/* Growth of a chain of n additions in fp32, each rounded to nearest (with or without fused multiply-add: n roundings either way). */
+static inline double growth_chain_fp32(double n) {
+  const double u = UNIT_ROUNDOFF_FP32;
+  const double worst = n * u < 0.5 ? n * u / (1 - n * u) : INFINITY;
+  return fmin(worst, 8 * u * sqrt(n));
+}
+
+static inline double dtype_unit_roundoff(conv_dtype dtype) { return dtype == DTYPE_FP16 ? UNIT_ROUNDOFF_FP16 : UNIT_ROUNDOFF_FP32; }
+static inline double dtype_subnormal_spacing(conv_dtype dtype) { return dtype == DTYPE_FP16 ? 0x1p-24 : 0x1p-149; }
+
+/* A scale as a float that is never below it: the factor outweighs the cast's rounding. On the host and in kernels. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline float round_scale(double scale) {
+  return (float)(scale * (1 + 0x1p-22));
+}
+
+/* The largest allowed |out - ref|. */
+static inline double error_bound(double ref, double scale, double growth, conv_dtype out) {
+  const double e = growth * scale;
+  return e + dtype_unit_roundoff(out) * (fabs(ref) + e) + dtype_subnormal_spacing(out) / 2;
+}

@@ -1,0 +1,169 @@
+/* The emulator: what a CUDA thread, warp and block are here, and what kernels call. C and C++.
+ *
+ * A launch runs its blocks one after another on each of a few OS threads (workers). A block's threads are fibers: each runs until it
+ * waits (barrier, shuffle) or ends, then the next one runs. So between two waits a thread has its worker for itself.
+ *
+ * Environment: EMU_THREADS=n  workers (default: one per core)
+ *              EMU_SEED=n     shuffle the order of blocks, threads and wake-ups; one worker; the same n gives the same order
+ *              EMU_STACK_KB=n stack of one CUDA thread (default 64)
+ *
+ * In a debugger, stop in one thread of a kernel (here block (1,0,0), thread (5,0,0)) and look around:
+ *   $ EMU_THREADS=1 gdb --args PROGRAM ...
+ *   (gdb) break 01_naive/a_naive.cu:30 if emu_at(1,0,0, 5,0,0)
+ *   (gdb) run     then: backtrace, info locals, print emu_self->threadIdx, print *emu_self->block */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include "include/cuda_runtime_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { EMU_WARP = 32, EMU_BARRIERS = 16 };
+
+typedef struct emu_thread emu_thread;
+typedef struct emu_warp emu_warp;
+typedef struct emu_block emu_block;
+typedef struct emu_launch emu_launch;
+
+/* A line of the user's source. */
+typedef struct emu_site {
+  const char *file;
+  int line;
+} emu_site;
+
+typedef enum {
+  EMU_IDLE,         /* not started yet, or exited */
+  EMU_RUNNABLE,     /* running, or in its worker's ready queue */
+  EMU_WAIT_BARRIER, /* until enough threads of the block arrive */
+  EMU_WAIT_WARP     /* until the lanes of a mask arrive */
+} emu_state;
+
+struct emu_thread {
+  uint3 threadIdx;
+  unsigned lane;      /* 0..31 within the warp */
+  emu_block *block;
+  emu_warp *warp;
+  void *context;      /* where it goes on when it runs again (fiber.h) */
+  struct emu_stack *stack;
+  emu_state state;
+  /* while it waits: */
+  int barrier;        /* which of block->barriers */
+  unsigned mask;      /* lanes it waits for */
+  const char *what;   /* "__syncthreads" */
+  emu_site where;
+};
+
+/* Lanes that meet in a shuffle, vote or the like. */
+typedef struct emu_meeting {
+  unsigned mask;      /* lanes that take part */
+  unsigned arrived;
+  void (*execute)(emu_warp *warp, unsigned lanes);
+  const char *what;
+  emu_site where;     /* of the first to arrive */
+} emu_meeting;
+
+struct emu_warp {
+  emu_thread *threads;           /* its lanes, in order */
+  unsigned exited;               /* lanes that ended or never existed */
+  int meetings;                  /* under way: lanes with different masks can be in different ones */
+  emu_meeting meeting[EMU_WARP];
+  void *operands[EMU_WARP];      /* what each waiting lane brought, on its own stack */
+};
+
+/* Barrier 0 is __syncthreads. */
+typedef struct emu_barrier {
+  unsigned arrived;
+  unsigned expected;  /* threads; 0: all that have not exited */
+  const char *what;
+  emu_site where;     /* of the first to arrive */
+  int count, all, any;                      /* predicates so far */
+  int result_count, result_all, result_any; /* of the round that ended last */
+} emu_barrier;
+
+struct emu_block {
+  uint3 blockIdx;
+  dim3 blockDim, gridDim;
+  emu_launch *launch;
+  emu_thread *threads;      /* thread_count of them */
+  emu_warp *warps;
+  unsigned thread_count, alive;
+  unsigned char *arena;     /* its shared memory: the 32-bit shared address is the offset from here */
+  emu_barrier barriers[EMU_BARRIERS];
+};
+
+/* The thread that runs on this OS thread; NULL in host code. */
+extern __thread emu_thread *emu_self __attribute__((tls_model("initial-exec")));
+
+/* 1 in the given thread of the given block: a breakpoint condition. */
+int emu_at(unsigned bx, unsigned by, unsigned bz, unsigned tx, unsigned ty, unsigned tz);
+
+/* Shuffles the order of everything from now on; 0: back to the default order. Overrides EMU_SEED. */
+void emu_set_seed(uint64_t seed);
+
+/* One kernel launch: kernel<<<grid, block, shared_bytes, stream>>>(...) */
+typedef struct emu_call {
+  const void *function;          /* the kernel */
+  const char *name;              /* as written before <<< */
+  emu_site where;
+  dim3 grid, block;
+  size_t shared_bytes;           /* dynamic */
+  cudaStream_t stream;
+  void (*entry)(const void *closure); /* runs one thread: calls the kernel with the arguments in the closure */
+  const void *closure;
+  size_t closure_bytes;
+} emu_call;
+
+/* Runs the launch, or records it in the graph that its stream captures. Also leaves the error for cudaGetLastError. */
+cudaError_t emu_launch_kernel(const emu_call *call);
+
+/* One __shared__ declaration; the rewriter makes a static one of each. */
+typedef struct emu_shared_site {
+  const char *name, *type;       /* "tile", "float [16][17]" */
+  emu_site where;
+  size_t bytes;                  /* 0: extern, as many as the launch asks for */
+  size_t align;
+  uint64_t serial;               /* launch that `offset` belongs to */
+  size_t offset;                 /* from the start of the arena */
+} emu_shared_site;
+
+/* Where the variable lies in the calling thread's block. */
+void *emu_shared(emu_shared_site *site);
+
+/* Waits at barrier `id` until `expected` threads of the block (0: all that have not exited) are there. The predicates' count, whether
+ * all and whether any were true are in *emu_self->block's barrier after it. */
+emu_barrier *emu_barrier_wait(int id, unsigned expected, int predicate, const char *what, const char *file, int line);
+
+/* Arrives at barrier `id` without waiting. */
+void emu_barrier_arrive(int id, unsigned expected, const char *what, const char *file, int line);
+
+/* Meets the lanes of the mask. Each brings a pointer to its operands, and room for its result, on its own stack; the last to arrive
+ * calls execute for all, with the pointers in warp->operands and the lanes that really came (exited ones do not). Then all go on. */
+void emu_meet(unsigned mask, void *operands, void (*execute)(emu_warp *warp, unsigned lanes), const char *what, const char *file, int line);
+
+/* Lets the other threads run first. */
+void emu_yield(void);
+
+/* Warp functions on 64-bit values (warp.c); value widths are the caller's business. `how` of a shuffle: */
+typedef enum { EMU_SHFL_INDEX, EMU_SHFL_UP, EMU_SHFL_DOWN, EMU_SHFL_XOR } emu_shuffle_kind;
+uint64_t emu_shuffle(emu_shuffle_kind how, unsigned mask, uint64_t value, unsigned lane, int width, const char *file, int line);
+typedef enum { EMU_ALL, EMU_ANY, EMU_BALLOT } emu_vote_kind;
+unsigned emu_vote(emu_vote_kind how, unsigned mask, int predicate, const char *file, int line);
+unsigned emu_match_any(unsigned mask, uint64_t value, const char *file, int line);
+typedef enum { EMU_ADD, EMU_MIN, EMU_MAX, EMU_AND, EMU_OR, EMU_XOR } emu_reduce_kind;
+int64_t emu_reduce(emu_reduce_kind how, unsigned mask, int64_t value, const char *file, int line);
+void emu_syncwarp(unsigned mask, const char *file, int line);
+unsigned emu_activemask(void);
+
+/* Ends the launch with cudaErrorLaunchFailure and one line on stderr; called by a CUDA thread, does not return. */
+__attribute__((noreturn, format(printf, 1, 2))) void emu_fail(const char *format, ...);
+
+/* cudaMemcpyTo/FromSymbol and cudaGetSymbolAddress, with the symbol's size. */
+cudaError_t emu_symbol_copy(void *symbol, size_t symbol_bytes, void *data, size_t bytes, size_t offset, int to_symbol, cudaStream_t stream);
+cudaError_t emu_symbol_address(void **pointer, const void *symbol, size_t symbol_bytes);
+
+#ifdef __cplusplus
+}
+#endif

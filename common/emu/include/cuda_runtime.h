@@ -1,0 +1,125 @@
+/* CUDA C++ for a host compiler: the qualifiers, the built-in variables, launches. The rewriter has already turned <<< >>> and __shared__
+ * into calls of what is here. Device functions are in emu_device.h (threads, warps, atomics) and emu_math.h. */
+#pragma once
+#ifndef __cplusplus
+#include "cuda_runtime_api.h"
+#else
+#include <initializer_list>
+#include <stdio.h>
+#include <string.h>
+#include <utility>
+
+#include "../emu.h"
+
+/* threadIdx.x < n with an int n is everyday CUDA, and nvcc says nothing either. */
+#pragma GCC diagnostic ignored "-Wsign-compare"
+
+/* Qualifiers. "unused" because a header may define functions that a file does not call. */
+#define __host__ __attribute__((unused))
+#define __device__ __attribute__((unused))
+#define __global__ __attribute__((unused))
+#define __constant__ __attribute__((unused))
+#define __managed__
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __inline_hint__
+#define __align__(n) __attribute__((aligned(n)))
+
+/* Built-in variables; read-only, as on a GPU. */
+#define threadIdx (static_cast<const uint3 &>(emu_self->threadIdx))
+#define blockIdx (static_cast<const uint3 &>(emu_self->block->blockIdx))
+#define blockDim (static_cast<const dim3 &>(emu_self->block->blockDim))
+#define gridDim (static_cast<const dim3 &>(emu_self->block->gridDim))
+static constexpr int warpSize = 32;
+
+constexpr size_t emu_greatest(std::initializer_list<size_t> values) {
+  size_t greatest = 0;
+  for (const size_t v : values) greatest = v > greatest ? v : greatest;
+  return greatest;
+}
+
+/* kernel<<<grid, block, shared_bytes, stream>>> waiting for its arguments. */
+template <typename... P>
+struct emu_pending_launch {
+  void (*kernel)(P...);
+  emu_call call;
+
+  /* Arguments convert to the parameters' types here and are copied into a closure, which every thread calls. */
+  void operator()(P... arguments) {
+    const auto closure = [kernel = kernel, arguments...] { kernel(arguments...); };
+    call.entry = [](const void *c) { (*static_cast<decltype(closure) *>(c))(); };
+    call.closure = &closure;
+    call.closure_bytes = sizeof closure;
+    emu_launch_kernel(&call);
+  }
+};
+
+/* What the rewriter makes of the part up to >>>. A template needs its arguments written out: kernel<float, 16><<<...>>>. */
+template <typename... P>
+emu_pending_launch<P...> emu_configure(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes = 0,
+                                       cudaStream_t stream = nullptr, const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
+  return {kernel, {(const void *)kernel, name, {file, line}, grid, block, shared_bytes, stream, nullptr, nullptr, 0}};
+}
+
+template <typename... P, size_t... I>
+void emu_launch_array(emu_pending_launch<P...> pending, void **arguments, std::index_sequence<I...>) {
+  pending((*static_cast<P *>(arguments[I]))...);
+}
+
+/* arguments[i] points to the i-th argument, which must have the parameter's type. */
+template <typename... P>
+cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **arguments, size_t shared_bytes = 0, cudaStream_t stream = nullptr,
+                             const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
+  cudaGetLastError();
+  emu_launch_array(emu_configure("cudaLaunchKernel", kernel, grid, block, shared_bytes, stream, file, line), arguments, std::index_sequence_for<P...>());
+  return cudaPeekAtLastError();
+}
+
+/* The API's forms for C++: typed pointers, kernels by name, symbols by reference. */
+template <typename T>
+cudaError_t cudaMalloc(T **pointer, size_t bytes) { return cudaMalloc((void **)pointer, bytes); }
+template <typename T>
+cudaError_t cudaMallocHost(T **pointer, size_t bytes, unsigned = 0) { return cudaMallocHost((void **)pointer, bytes); }
+template <typename T>
+cudaError_t cudaHostAlloc(T **pointer, size_t bytes, unsigned flags) { return cudaHostAlloc((void **)pointer, bytes, flags); }
+static inline cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned flags) { return cudaEventCreateWithFlags(event, flags); }
+template <typename... P>
+cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), cudaFuncAttribute attribute, int value) {
+  return cudaFuncSetAttribute((const void *)kernel, attribute, value);
+}
+template <typename... P>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, void (*kernel)(P...)) {
+  return cudaFuncGetAttributes(attributes, (const void *)kernel);
+}
+template <typename... P>
+cudaError_t cudaFuncGetName(const char **name, void (*kernel)(P...)) { return cudaFuncGetName(name, (const void *)kernel); }
+template <typename... P>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void (*kernel)(P...), int block_size, size_t dynamic_bytes) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, (const void *)kernel, block_size, dynamic_bytes);
+}
+template <typename T>
+cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *src, size_t bytes, size_t offset = 0, cudaMemcpyKind = cudaMemcpyHostToDevice) {
+  return emu_symbol_copy((void *)&symbol, sizeof symbol, (void *)src, bytes, offset, 1, nullptr);
+}
+template <typename T>
+cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *src, size_t bytes, size_t offset, cudaMemcpyKind, cudaStream_t stream = nullptr) {
+  return emu_symbol_copy((void *)&symbol, sizeof symbol, (void *)src, bytes, offset, 1, stream);
+}
+template <typename T>
+cudaError_t cudaMemcpyFromSymbol(void *dst, const T &symbol, size_t bytes, size_t offset = 0, cudaMemcpyKind = cudaMemcpyDeviceToHost) {
+  return emu_symbol_copy((void *)&symbol, sizeof symbol, dst, bytes, offset, 0, nullptr);
+}
+template <typename T>
+cudaError_t cudaGetSymbolAddress(void **pointer, const T &symbol) { return emu_symbol_address(pointer, (const void *)&symbol, sizeof symbol); }
+template <typename T>
+cudaError_t cudaGetSymbolSize(size_t *bytes, const T &symbol) {
+  *bytes = sizeof symbol;
+  return cudaSuccess;
+}
+
+#include "emu_device.h"
+#include "emu_math.h"
+#endif

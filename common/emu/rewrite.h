@@ -1,0 +1,51 @@
+/* What the rewriter's two files share: rewrite_scan.c turns a source into tokens, rewrite.c turns tokens into edits of the source. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum { NAME, NUMBER, STRING, SIGN, LAUNCH, DIRECTIVE } token_kind; /* LAUNCH: <<< */
+
+typedef struct token {
+  token_kind kind;
+  size_t start, end; /* in the source */
+} token;
+
+/* Tokens that belong together: the file without its directives' insides, or the body of one macro. */
+typedef struct token_list {
+  token *at;
+  size_t count, room;
+} token_list;
+
+/* A string that is put together piece by piece; bytes is NULL until the first piece. */
+typedef struct text {
+  char *bytes;
+  size_t count, room;
+} text;
+
+extern const char *path; /* of the source */
+extern char *source;
+extern size_t length;
+
+/* The file, or exit status 1. */
+void read_source(const char *from);
+
+/* Splits the source into tokens and hands each list of them to rewrite_list, which is in rewrite.c. */
+void scan_source(void);
+void rewrite_list(const token_list *list, bool macro);
+void add_token(token_list *list, token_kind kind, size_t start, size_t end);
+
+/* Whether a directive starts with these one or two words. */
+bool directive_is(size_t position, const char *first, const char *second);
+
+/* Source bytes [start, end) become the text, which is kept. */
+void add_edit(size_t start, size_t end, char *text);
+
+/* The source with all edits made. Exit status 1 if the file cannot be written. */
+void write_result(const char *to);
+
+void put(text *t, const char *bytes, size_t n);
+void put_string(text *t, const char *string);
+void put_quoted(text *t, const char *string); /* as a string literal */
+
+/* Prints file:line: and the message; exit status 2. */
+__attribute__((noreturn, format(printf, 2, 3))) void fail_at(size_t position, const char *format, ...);

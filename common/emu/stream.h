@@ -1,0 +1,39 @@
+/* What stream.c and graph.c share. */
+#pragma once
+#include <time.h>
+
+#include "internal.h"
+
+struct CUgraphNode_st {
+  struct CUgraphNode_st *next;
+  emu_work work;
+};
+
+struct CUgraph_st {
+  struct CUgraphNode_st *first, **end;
+  size_t count;
+  cudaStream_t origin; /* where its capture began */
+  bool spoiled;        /* a call was made that capture forbids */
+};
+
+struct CUstream_st {
+  struct CUstream_st *next; /* all streams, for the end of a capture */
+  unsigned flags;
+  cudaGraph_t capture;      /* the graph its work goes to; NULL: work runs at once */
+};
+
+struct CUevent_st {
+  unsigned flags;
+  bool recorded;
+  struct timespec time;
+  cudaGraph_t capture;      /* recorded by a stream that captures this graph */
+};
+
+/* The stream behind a handle: 0 and the two special handles are the default stream. */
+cudaStream_t emu_stream(cudaStream_t handle);
+
+/* True for the default stream while some blocking stream captures: CUDA would order the two. */
+bool emu_stream_blocks_capture(cudaStream_t stream);
+
+/* All streams that joined the capture leave it. */
+void emu_stream_end_capture(cudaGraph_t graph);

@@ -1,0 +1,34 @@
+/* The machine a run happens on: what kernels may ask about it, its limits, and what it felt like while it was timed. */
+#pragma once
+#include "common/kernel.h"
+
+/* The two ceilings that a floor is computed from. */
+typedef struct machine_peaks {
+  double fp32_flops;       /* FLOP/s of fp32 multiply-adds */
+  double fp16_flops;       /* FLOP/s of fp16 products with fp32 accumulation (tensor cores); 0: unknown */
+  double bytes_per_second; /* main memory, bytes read plus bytes written */
+  const char *source;      /* where the figures come from */
+} machine_peaks;
+
+typedef struct machine {
+  conv_device device;
+  machine_peaks peaks;
+  int driver_version, runtime_version; /* as CUDA counts: 13000 for 13.0; 0 on a CPU */
+  size_t host_bytes;                   /* physical memory of the host */
+  void *telemetry;                     /* NVML's handle, or NULL */
+} machine;
+
+/* Fills *m for the current GPU (or the emulator). Returns 0, or -1 with one line in `error`. */
+int machine_open_gpu(machine *m, char *error, size_t error_size);
+
+/* Fills *m for the host's CPU; its peaks are left 0 (step 00 measures them). */
+void machine_open_cpu(machine *m);
+
+/* Opens NVML for a CUDA device; NULL where there is none. Closed with the process. */
+void *telemetry_open(int cuda_device);
+
+/* Clock of the SMs in MHz and board power in W at this moment, 0 where the machine does not tell. */
+void machine_telemetry(const machine *m, double *clock_mhz, double *power_watts);
+
+/* The least time in seconds that the problem can take on this machine: max(flops / peak, bytes / bandwidth); 0 if peaks are unknown. */
+double machine_floor(const machine *m, const conv_problem *p, conv_pass pass, conv_dtype dtype);

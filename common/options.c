@@ -1,0 +1,215 @@
+/* The command line of a step. See options.h. */
+#include "common/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/tensor.h"
+
+/* The tutorial's layer on a GPU; on the emulator one that takes a blink. */
+#ifdef CUDA_EMULATOR
+static const char default_shape[] = "mb1ic16ih28oc16oh28kh3ph1";
+#else
+static const char default_shape[] = "mb16ic64ih56oc128oh56kh3ph1";
+#endif
+
+static const char help_text[] =
+    "  --shape STRING     one problem as a benchdnn string, such as mb16ic64ih56oc128oh56kh3ph1:\n"
+    "                     g groups, mb images, ic/oc channels, ih/iw in, oh/ow out, kh/kw filter, sh/sw stride,\n"
+    "                     dh/dw dilation (0: none), ph/pw padding, n\"name\". Missing w-fields copy the h-fields;\n"
+    "                     output or padding is deduced from the other.\n"
+    "  --suite NAME|FILE  a list of such lines: a file, or one of common/suites/\n"
+    "  --random N         N small random problems: groups, strides, dilation, uneven padding (a function of --seed)\n"
+    "  --batch N          every problem with N images\n"
+    "  --pass PASS        fprop, dgrad, wgrad or all (default: all)\n"
+    "  --dtype TYPE       fp32 or fp16 (default: whatever the kernels do)\n"
+    "  --layout LAYOUT    NCHW or NHWC (default: whatever the kernels do)\n"
+    "  --kernel NAME      only this kernel of the step\n"
+    "  --list             the kernels, and for the shape their registers, shared memory, block and grid; runs nothing\n"
+    "  --exact            verify on small integers only, value for value; no timing\n"
+    "  --no-time          verify only\n"
+    "  --seed N           other random data (default 1)\n"
+    "  --x, --w, --dy FILE.npy   the pass's inputs, axes N,C,H,W / K,C/g,R,S / N,K,P,Q; what is not given is random\n"
+    "  --out FILE.npy     the result, same axes (one shape, one pass, one kernel)\n"
+    "  --csv FILE, --json FILE   results; the JSON has every timing sample\n"
+    "  --help\n"
+    "Exit status: 0 all right, 1 a wrong result or a failed CUDA call, 2 bad input.\n";
+
+static void print_help(const conv_step *step, const char *program) {
+  printf("%s: step %s, %s\n\nusage: %s [options]\n%s\nkernels:\n", program, step->number, step->title, program, help_text);
+  for (int i = 0; i < step->kernel_count; i++)
+    printf("  %-4s %s  %s %s  %s\n", step->kernels[i]->name, pass_name(step->kernels[i]->pass), dtype_name(step->kernels[i]->dtype),
+           layout_name(step->kernels[i]->layout), step->kernels[i]->idea);
+  printf("default shape: %s\n", default_shape);
+}
+
+static int bad(const char *option, const char *expected, const char *got) {
+  fprintf(stderr, "%s: expected %s, got \"%s\"\n", option, expected, got);
+  return -1;
+}
+
+/* Selects one of `count` names, or all of them for "all". */
+static int choose(const char *option, const char *expected, const char *text, bool chosen[], int count, const char *(*name)(int)) {
+  bool found = false;
+  for (int i = 0; i < count; i++) {
+    chosen[i] = strcmp(text, name(i)) == 0 || strcmp(text, "all") == 0;
+    found |= chosen[i];
+  }
+  return found ? 0 : bad(option, expected, text);
+}
+
+static const char *name_of_pass(int i) { return pass_name((conv_pass)i); }
+static const char *name_of_dtype(int i) { return dtype_name((conv_dtype)i); }
+static const char *name_of_layout(int i) { return layout_name((conv_layout)i); }
+
+static int parse_integer(const char *option, const char *text, long long lowest, long long highest, long long *value) {
+  char *end, expected[64];
+  errno = 0;
+  *value = strtoll(text, &end, 10);
+  snprintf(expected, sizeof expected, "an integer from %lld to %lld", lowest, highest);
+  if (end == text || *end || errno || *value < lowest || *value > highest) return bad(option, expected, text);
+  return 0;
+}
+
+/* A suite's path: the file itself, or common/suites/NAME, seen from here or from the program (build/BACKEND/NN). */
+static void suite_path(const char *name, char path[PATH_MAX]) {
+  snprintf(path, PATH_MAX, "%s", name);
+  if (access(path, F_OK) == 0 || strchr(name, '/')) return;
+  snprintf(path, PATH_MAX, "common/suites/%s", name);
+  if (access(path, F_OK) == 0) return;
+  char program[PATH_MAX - 512];
+  const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+  if (length > 0) {
+    program[length] = 0;
+    char *slash = strrchr(program, '/');
+    if (slash) *slash = 0;
+    snprintf(path, PATH_MAX, "%s/../../common/suites/%.255s", program, name);
+    if (access(path, F_OK) == 0) return;
+  }
+  snprintf(path, PATH_MAX, "%s", name);
+}
+
+static int read_problems(step_options *o, const char *shape, const char *suite, int random) {
+  char error[PATH_MAX + 512], path[PATH_MAX];
+  if ((shape != NULL) + (suite != NULL) + (random > 0) > 1) {
+    fprintf(stderr, "--shape, --suite, --random: expected one of them\n");
+    return -1;
+  }
+  if (random) {
+    o->suite.problems = malloc((size_t)random * sizeof *o->suite.problems);
+    for (int i = 0; o->suite.problems && i < random; i++) o->suite.problems[i] = problem_random(o->seed * 1000003 + (uint64_t)i);
+    if (o->suite.problems) o->suite.count = random;
+    return o->suite.problems ? 0 : bad("--random", "a number of problems that fits memory", "more");
+  }
+  if (suite) {
+    suite_path(suite, path);
+    if (suite_read(&o->suite, path, error, sizeof error)) {
+      fprintf(stderr, "--suite: %s\n", error);
+      return -1;
+    }
+    if (o->suite.passed_over) printf("%s: %d lines passed over (options, 1-D and 3-D shapes)\n", path, o->suite.passed_over);
+    return 0;
+  }
+  o->one_shape = true;
+  o->suite.problems = malloc(sizeof *o->suite.problems);
+  o->suite.count = 1;
+  if (!o->suite.problems || problem_parse(o->suite.problems, shape ? shape : default_shape, error, sizeof error)) {
+    fprintf(stderr, "--shape: %s\n", o->suite.problems ? error : "no memory");
+    return -1;
+  }
+  return 0;
+}
+
+/* .npy files make sense for one problem and one pass, and only for the tensors which that pass reads. */
+static int check_files(const step_options *o) {
+  const char *const names[3] = {"--x", "--w", "--dy"};
+  const bool any_in = o->npy_in[0] || o->npy_in[1] || o->npy_in[2];
+  if (!any_in && !o->npy_out) return 0;
+  int passes = 0, pass = 0;
+  for (int i = 0; i < PASS_COUNT; i++)
+    if (o->passes[i]) passes++, pass = i;
+  if (passes != 1 || !o->one_shape) {
+    fprintf(stderr, "%s: expected one --shape and one --pass with a .npy file\n", any_in ? "--x, --w, --dy" : "--out");
+    return -1;
+  }
+  if (o->exact_only && any_in) {
+    fprintf(stderr, "--exact: expected its own integers, got .npy data\n");
+    return -1;
+  }
+  const int out = (int)pass_output((conv_pass)pass);
+  if (o->npy_in[out]) {
+    fprintf(stderr, "%s: expected one of the tensors that %s reads (%s, %s)\n", names[out], pass_name((conv_pass)pass),
+            names[pass_input_a((conv_pass)pass)], names[pass_input_b((conv_pass)pass)]);
+    return -1;
+  }
+  return 0;
+}
+
+int options_parse(step_options *o, const conv_step *step, int argc, char **argv) {
+  enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, KERNEL, LIST, EXACT, NO_TIME, SEED, CSV, JSON, X, W, DY, OUT, RANDOM, HELP };
+  static const struct option table[] = {
+      {"shape", required_argument, 0, SHAPE}, {"suite", required_argument, 0, SUITE},   {"batch", required_argument, 0, BATCH},
+      {"pass", required_argument, 0, PASS},   {"dtype", required_argument, 0, DTYPE},   {"layout", required_argument, 0, LAYOUT},
+      {"list", no_argument, 0, LIST},         {"kernel", required_argument, 0, KERNEL}, {"exact", no_argument, 0, EXACT},
+      {"no-time", no_argument, 0, NO_TIME},   {"seed", required_argument, 0, SEED},     {"csv", required_argument, 0, CSV},
+      {"json", required_argument, 0, JSON},   {"x", required_argument, 0, X},           {"w", required_argument, 0, W},
+      {"dy", required_argument, 0, DY},       {"out", required_argument, 0, OUT},       {"random", required_argument, 0, RANDOM},
+      {"help", no_argument, 0, HELP},
+      {0},
+  };
+  *o = (step_options){.timing = true, .seed = 1};
+  for (int i = 0; i < PASS_COUNT; i++) o->passes[i] = true;
+  for (int i = 0; i < DTYPE_COUNT; i++) o->dtypes[i] = true;
+  for (int i = 0; i < LAYOUT_COUNT; i++) o->layouts[i] = true;
+  const char *shape = NULL, *suite = NULL;
+  long long batch = 0, random = 0, number = 0;
+  int option, failed = 0;
+  while (!failed && (option = getopt_long(argc, argv, "", table, NULL)) != -1) {
+    switch (option) {
+      case SHAPE: shape = optarg; break;
+      case SUITE: suite = optarg; break;
+      case BATCH: failed = parse_integer("--batch", optarg, 1, INT_MAX, &batch); break;
+      case PASS: failed = choose("--pass", "fprop, dgrad, wgrad or all", optarg, o->passes, PASS_COUNT, name_of_pass); break;
+      case DTYPE: failed = choose("--dtype", "fp32, fp16 or all", optarg, o->dtypes, DTYPE_COUNT, name_of_dtype); break;
+      case LAYOUT: failed = choose("--layout", "NCHW, NHWC or all", optarg, o->layouts, LAYOUT_COUNT, name_of_layout); break;
+      case KERNEL: o->kernel = optarg; break;
+      case LIST: o->list = true; break;
+      case EXACT: o->exact_only = true; break;
+      case NO_TIME: o->timing = false; break;
+      case SEED: failed = parse_integer("--seed", optarg, 0, LLONG_MAX, &number), o->seed = (uint64_t)number; break;
+      case CSV: o->csv = optarg; break;
+      case JSON: o->json = optarg; break;
+      case X: o->npy_in[TENSOR_X] = optarg; break;
+      case W: o->npy_in[TENSOR_W] = optarg; break;
+      case DY: o->npy_in[TENSOR_Y] = optarg; break;
+      case OUT: o->npy_out = optarg; break;
+      case RANDOM: failed = parse_integer("--random", optarg, 1, 1000000, &random); break;
+      case HELP: print_help(step, argv[0]); return 1;
+      default: failed = -1; break; /* getopt has printed its line */
+    }
+  }
+  if (!failed && optind < argc) failed = bad(argv[0], "options only (see --help)", argv[optind]);
+  bool known = o->kernel == NULL;
+  for (int i = 0; i < step->kernel_count; i++) known |= o->kernel && strcmp(step->kernels[i]->name, o->kernel) == 0;
+  if (!failed && !known) failed = bad("--kernel", "a kernel of this step (see --help)", o->kernel);
+  if (!failed) failed = read_problems(o, shape, suite, (int)random);
+  for (int i = 0; !failed && batch && i < o->suite.count; i++) {
+    char error[512];
+    failed = problem_set_batch(&o->suite.problems[i], (int)batch, error, sizeof error);
+    if (failed) fprintf(stderr, "--batch: %s\n", error);
+  }
+  if (!failed) failed = check_files(o);
+  if (failed) {
+    options_free(o);
+    return 3;
+  }
+  return 0;
+}
+
+void options_free(step_options *o) { suite_free(&o->suite); }

@@ -1,0 +1,19 @@
+/* The command line of a step. */
+#pragma once
+#include "common/step.h"
+
+typedef struct step_options {
+  conv_suite suite; /* the problems to run: one from --shape, or a list */
+  bool one_shape;   /* from --shape (or none given): what cannot be done is an error, not a skip */
+  bool passes[PASS_COUNT], dtypes[DTYPE_COUNT], layouts[LAYOUT_COUNT];
+  const char *kernel; /* NULL: all of the step */
+  bool list, exact_only, timing;
+  uint64_t seed;
+  const char *csv, *json;
+  const char *npy_in[3]; /* by tensor_role: --x, --w, --dy */
+  const char *npy_out;
+} step_options;
+
+/* Returns 0 to go on, or an exit status + 1: 1 after --help, 3 after bad input (one line on stderr). */
+int options_parse(step_options *o, const conv_step *step, int argc, char **argv);
+void options_free(step_options *o);

@@ -1,0 +1,40 @@
+/* Results as rows: a line for the reader, a CSV line, a JSON object with the raw samples. */
+#pragma once
+#include <stdio.h>
+
+#include "common/machine.h"
+#include "common/timing.h"
+
+typedef enum { RESULT_RIGHT, RESULT_WRONG, RESULT_SKIPPED } result_status;
+
+typedef struct result_row {
+  const conv_kernel *kernel;
+  const conv_problem *problem;
+  result_status status;
+  char note[256];        /* why it was skipped, what was wrong, or what the reader should know of the timing */
+  bool exact_checked;    /* the integer run was compared, and equal if status is RESULT_RIGHT */
+  bool bound_checked;    /* the random run was compared with the derived bound */
+  double worst_share;    /* of the bound, in the random run */
+  bool timed;
+  const contender *time; /* if timed */
+  double run_seconds;    /* of one launch as verification saw it (on the emulator: emulation time) */
+} result_row;
+
+typedef struct report {
+  const machine *machine;
+  FILE *text, *csv, *json; /* csv and json may be NULL */
+  const char *csv_path, *json_path;
+  char date[32];           /* UTC, ISO 8601 */
+  int right, wrong, skipped, json_rows;
+} report;
+
+/* Opens the files (NULL: none). Rows go to PATH.partial, which takes its place as PATH when the report is closed, so that an older PATH is
+ * replaced by a complete file or not at all. Returns 0, or -1 with one line in `error`. */
+int report_open(report *r, const machine *m, const char *csv_path, const char *json_path, char *error, size_t error_size);
+void report_machine(const report *r);
+void report_problem(const report *r, const conv_problem *p, conv_pass pass, conv_dtype dtype, conv_layout layout);
+void report_row(report *r, const result_row *row);
+/* Ends the files and prints the count. Returns the exit status: 0, or 1 if a result was wrong or a file could not be written. */
+int report_close(report *r);
+/* Ends a report of bad input: nothing is left behind. */
+void report_discard(report *r);

@@ -1,0 +1,314 @@
+/* One problem, one pass, all kernels of one dtype and layout. See trial.h. */
+#include "common/trial.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/buffers.h"
+#include "common/npy.h"
+#include "common/verify.h"
+
+/* A problem of more multiply-adds than this is worth the GPU's reference. */
+static const double macs_for_gpu_reference = 2e7;
+
+/* What stays the same while the kernels of a trial take turns. */
+typedef struct state {
+  const trial *t;
+  conv_tensor host[3]; /* the inputs, and room to download the output */
+  conv_tensor scratch; /* to download an input again */
+  conv_reference reference;
+  tensor_role input_a, input_b, output;
+} state;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static cudaError_t finish(const trial *t) { return t->place == ON_GPU ? cudaDeviceSynchronize() : cudaSuccess; }
+
+/* Looks for damage around the buffers of a set, and inside the two that the kernel only reads. Returns false with a note. */
+static bool check_untouched(state *s, const buffer_sets *sets, int set, char *note, size_t note_size, cudaError_t *status) {
+  for (int part = 0; part < PART_COUNT; part++) {
+    const char *name = part == PART_WORKSPACE ? "the workspace" : role_name((tensor_role)part, s->t->pass);
+    bool damaged;
+    int64_t where;
+    if ((*status = buffer_check(sets, set, part, &damaged, &where))) return false;
+    if (damaged) {
+      snprintf(note, note_size, "wrote outside %s: %lld bytes %s", name, (long long)(where < 0 ? -where : where), where < 0 ? "before its start" : "past its end");
+      return false;
+    }
+    if (part == PART_WORKSPACE || part == (int)s->output) continue;
+    if ((*status = buffer_download(sets, set, part, s->scratch.data))) return false;
+    if (memcmp(s->scratch.data, s->host[part].data, tensor_bytes(&s->host[part])) != 0) {
+      snprintf(note, note_size, "changed its input %s", name);
+      return false;
+    }
+  }
+  return true;
+}
+
+static size_t workspace_of(const trial *t, const conv_kernel *kernel) { return kernel->workspace_bytes ? kernel->workspace_bytes(t->problem) : 0; }
+
+static cudaError_t upload_inputs(const state *s, const buffer_sets *sets) {
+  const cudaError_t status = buffer_upload(sets, (int)s->input_a, s->host[s->input_a].data);
+  return status ? status : buffer_upload(sets, (int)s->input_b, s->host[s->input_b].data);
+}
+
+/* Runs one kernel once on fresh buffers and judges everything it left behind. */
+static cudaError_t verify_kernel(state *s, const conv_kernel *kernel, compare_mode mode, result_row *row) {
+  const trial *t = s->t;
+  buffer_sets set = buffer_sets_plan(t->place, s->host, workspace_of(t, kernel));
+  cudaError_t status = buffer_sets_alloc(&set, 1);
+  if (status == cudaErrorMemoryAllocation) {
+    row->status = RESULT_SKIPPED;
+    snprintf(row->note, sizeof row->note, "no memory for its buffers of %zu bytes", set.set_bytes);
+    return cudaSuccess;
+  }
+  if (!status) status = upload_inputs(s, &set);
+  const conv_buffers view = buffer_view(&set, 0);
+  if (!status) status = finish(t);
+  const double start = now();
+  if (!status) status = kernel->launch(t->problem, &view, 0);
+  if (!status) status = finish(t);
+  row->run_seconds = now() - start;
+  if (status) {
+    row->status = RESULT_WRONG;
+    snprintf(row->note, sizeof row->note, "launch failed: %s", cudaGetErrorString(status));
+  } else if (!check_untouched(s, &set, 0, row->note, sizeof row->note, &status)) {
+    row->status = RESULT_WRONG;
+  } else if (!(status = buffer_download(&set, 0, (int)s->output, s->host[s->output].data))) {
+    const conv_verdict verdict = verify_output(&s->host[s->output], &s->reference, mode, kernel->growth(t->problem), stdout);
+    if (!verdict.right) {
+      row->status = RESULT_WRONG;
+      snprintf(row->note, sizeof row->note, "%s data: %lld elements wrong", mode == COMPARE_EXACT ? "integer" : "random", (long long)verdict.mismatches);
+    }
+    row->exact_checked |= mode == COMPARE_EXACT;
+    row->bound_checked |= mode == COMPARE_BOUND;
+    if (mode == COMPARE_BOUND) row->worst_share = verdict.worst_share;
+  }
+  buffer_sets_free(&set);
+  return status;
+}
+
+/* Fills the inputs and computes the reference. mode says which data. Returns 0, or 2 with a line on stderr. */
+static int prepare(state *s, compare_mode mode, int magnitude) {
+  const trial *t = s->t;
+  char error[512];
+  bool from_files = false;
+  for (int k = 0; k < 2; k++) {
+    const tensor_role role = k ? s->input_b : s->input_a;
+    const uint64_t seed = t->options->seed * 16 + (uint64_t)mode * 4 + (uint64_t)role;
+    const char *path = mode == COMPARE_BOUND ? t->options->npy_in[role] : NULL;
+    if (path) {
+      from_files = true;
+      if (npy_read(&s->host[role], path, error, sizeof error)) {
+        fprintf(stderr, "%s\n", error);
+        return 2;
+      }
+    } else if (mode == COMPARE_EXACT) {
+      tensor_fill_integers(&s->host[role], seed, magnitude);
+    } else {
+      tensor_fill_normal(&s->host[role], seed);
+    }
+  }
+  reference_free(&s->reference);
+  const bool use_gpu = t->gpu_reference && problem_macs(t->problem) > macs_for_gpu_reference;
+  if (reference_compute(&s->reference, t->problem, t->pass, &s->host[s->input_a], &s->host[s->input_b], !from_files, use_gpu, error, sizeof error)) {
+    fprintf(stderr, "%s\n", error);
+    return 2;
+  }
+  return 0;
+}
+
+/* ---------------------------------------------------------------- timing */
+
+typedef struct {
+  state *s;
+  const conv_kernel *kernel;
+  const buffer_sets *sets;
+  result_row *row;
+} timed_kernel;
+
+static cudaError_t enqueue(void *context, int set, cudaStream_t stream) {
+  const timed_kernel *k = context;
+  const conv_buffers view = buffer_view(k->sets, set);
+  return k->kernel->launch(k->s->t->problem, &view, stream);
+}
+
+static cudaError_t poison(void *context) {
+  const timed_kernel *k = context;
+  cudaError_t status = cudaSuccess;
+  for (int set = 0; set < k->sets->count && !status; set++) {
+    status = buffer_poison(k->sets, set, (int)k->s->output);
+    if (!status) status = buffer_poison(k->sets, set, PART_WORKSPACE);
+  }
+  return status;
+}
+
+/* Verifies what the last timed sample wrote into the first set. */
+static cudaError_t check_timed(void *context) {
+  timed_kernel *k = context;
+  state *s = k->s;
+  result_row *row = k->row;
+  cudaError_t status = cudaSuccess;
+  if (!check_untouched(s, k->sets, 0, row->note, sizeof row->note, &status)) {
+    row->status = RESULT_WRONG;
+    return status;
+  }
+  status = buffer_download(k->sets, 0, (int)s->output, s->host[s->output].data);
+  if (status) return status;
+  const conv_verdict verdict = verify_output(&s->host[s->output], &s->reference, COMPARE_BOUND, k->kernel->growth(s->t->problem), stdout);
+  if (!verdict.right) {
+    row->status = RESULT_WRONG;
+    snprintf(row->note, sizeof row->note, "the last timed run: %lld elements wrong", (long long)verdict.mismatches);
+  }
+  return cudaSuccess;
+}
+
+/* Times the kernels that were right, in turns, on the same buffers. */
+static cudaError_t time_kernels(state *s, result_row rows[], contender contenders[]) {
+  const trial *t = s->t;
+  timed_kernel timed[TRIAL_KERNELS];
+  contender turn[TRIAL_KERNELS];
+  int index[TRIAL_KERNELS], n = 0;
+  size_t workspace = 0;
+  for (int i = 0; i < t->kernel_count; i++) {
+    if (rows[i].status != RESULT_RIGHT) continue;
+    if (workspace_of(t, t->kernels[i]) > workspace) workspace = workspace_of(t, t->kernels[i]);
+    index[n++] = i;
+  }
+  if (n == 0) return cudaSuccess;
+  buffer_sets sets = buffer_sets_plan(t->place, s->host, workspace);
+  const size_t touched = sets.bytes[TENSOR_X] + sets.bytes[TENSOR_W] + sets.bytes[TENSOR_Y];
+  const int wanted = timing_sets(touched, t->machine->device.l2_bytes);
+  cudaError_t status = cudaErrorMemoryAllocation;
+  for (int count = wanted; count > 0 && status == cudaErrorMemoryAllocation; count /= 2) status = buffer_sets_alloc(&sets, count);
+  if (!status) status = upload_inputs(s, &sets);
+  if (!status) status = buffer_replicate(&sets);
+  for (int k = 0; k < n && !status; k++) {
+    timed[k] = (timed_kernel){.s = s, .kernel = t->kernels[index[k]], .sets = &sets, .row = &rows[index[k]]};
+    turn[k] = (contender){.enqueue = enqueue, .poison = poison, .check = check_timed, .context = &timed[k], .first_seconds = rows[index[k]].run_seconds};
+  }
+  if (!status) status = time_in_turns(turn, n, t->place, sets.count, t->machine);
+  for (int k = 0; k < n && !status; k++) {
+    result_row *row = &rows[index[k]];
+    contenders[index[k]] = turn[k];
+    row->time = &contenders[index[k]];
+    row->timed = true;
+    if (row->status != RESULT_RIGHT) continue;
+    if (turn[k].count == 1)
+      snprintf(row->note, sizeof row->note, "takes over a second: run once");
+    else if (sets.count < wanted)
+      snprintf(row->note, sizeof row->note, "memory for %d of %d buffer sets: the cache may be warm", sets.count, wanted);
+  }
+  buffer_sets_free(&sets);
+  return status;
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+/* Does the trial fit this machine's memory? Writes the reason if not. */
+static bool fits_memory(const state *s, char *why, size_t why_size) {
+  const trial *t = s->t;
+  const double out = (double)s->host[s->output].count, in = (double)s->host[s->input_a].count + (double)s->host[s->input_b].count;
+  const double tensors = (in + out) * (double)dtype_bytes(t->dtype);
+  const double host = 2 * tensors + 4 * in + 12 * out + (t->place == ON_CPU || t->machine->device.emulated ? tensors : 0);
+  const double device = tensors + (t->gpu_reference ? in * (double)dtype_bytes(t->dtype) + 12 * out : 0);
+  if (host > 0.9 * (double)t->machine->host_bytes) {
+    snprintf(why, why_size, "needs %.3g GB of host memory, this machine has %.3g GB", host / 1e9, (double)t->machine->host_bytes / 1e9);
+    return false;
+  }
+  if (t->place == ON_GPU && device > 0.95 * (double)t->machine->device.memory_bytes) {
+    snprintf(why, why_size, "needs %.3g GB of device memory, %.3g GB are free", device / 1e9, (double)t->machine->device.memory_bytes / 1e9);
+    return false;
+  }
+  return true;
+}
+
+/* Verifies all kernels that still are in, with one kind of data. Returns what trial_run returns. */
+static int verify_all(state *s, compare_mode mode, int magnitude, result_row rows[]) {
+  const int status = prepare(s, mode, magnitude);
+  if (status) return status;
+  for (int i = 0; i < s->t->kernel_count; i++)
+    if (rows[i].status == RESULT_RIGHT && verify_kernel(s, s->t->kernels[i], mode, &rows[i])) return 1;
+  return 0;
+}
+
+static int run(state *s, report *r, result_row rows[], contender contenders[]) {
+  const trial *t = s->t;
+  const bool from_files = t->options->npy_in[0] || t->options->npy_in[1] || t->options->npy_in[2];
+  const int magnitude = exact_magnitude(problem_terms(t->problem, t->pass));
+  int status = 0, active = 0;
+  for (int i = 0; i < t->kernel_count; i++) active += rows[i].status == RESULT_RIGHT;
+  if (active && !from_files && magnitude) status = verify_all(s, COMPARE_EXACT, magnitude, rows);
+  for (int i = 0; i < t->kernel_count && !magnitude; i++)
+    if (rows[i].status == RESULT_RIGHT) snprintf(rows[i].note, sizeof rows[i].note, "2^24 terms or more: no exact integers");
+  if (active && !status && (!t->options->exact_only || !magnitude)) status = verify_all(s, COMPARE_BOUND, 0, rows);
+  if (active && !status && t->options->npy_out && rows[0].status == RESULT_RIGHT) {
+    char error[512];
+    if (npy_write(&s->host[s->output], t->options->npy_out, error, sizeof error)) {
+      fprintf(stderr, "--out: %s\n", error);
+      return 2;
+    }
+  }
+  const bool timed = t->options->timing && !t->options->exact_only && (t->place == ON_CPU || !t->machine->device.emulated);
+  if (active && !status && timed) {
+    const cudaError_t error = time_kernels(s, rows, contenders);
+    if (error) {
+      fprintf(stderr, "timing: %s\n", cudaGetErrorString(error));
+      status = 1;
+    }
+  }
+  if (status != 2)
+    for (int i = 0; i < t->kernel_count; i++) report_row(r, &rows[i]);
+  return status;
+}
+
+int trial_run(const trial *t, report *r) {
+  state s = {.t = t, .input_a = pass_input_a(t->pass), .input_b = pass_input_b(t->pass), .output = pass_output(t->pass)};
+  static result_row rows[TRIAL_KERNELS];
+  static contender contenders[TRIAL_KERNELS];
+  for (int role = 0; role < 3; role++) s.host[role] = tensor_describe(t->problem, (tensor_role)role, t->dtype, t->layout);
+  char why[256];
+  const bool fits = fits_memory(&s, why, sizeof why);
+  if (!fits && t->options->one_shape) {
+    fprintf(stderr, "--shape: mb, ic, oc, ih, iw: expected a problem that fits memory: %s\n", why);
+    return 2;
+  }
+  for (int i = 0; i < t->kernel_count; i++) {
+    const conv_kernel *k = t->kernels[i];
+    rows[i] = (result_row){.kernel = k, .problem = t->problem, .status = RESULT_RIGHT};
+    char arch[96];
+    const char *reason = NULL;
+    if (!fits) reason = why;
+    if (!reason && k->place == ON_GPU && k->min_arch > t->machine->device.arch) {
+      snprintf(arch, sizeof arch, "needs compute capability %d.%d, this GPU has %d.%d", k->min_arch / 10, k->min_arch % 10, t->machine->device.arch / 10,
+               t->machine->device.arch % 10);
+      reason = arch;
+    }
+    if (!reason && k->unsupported) reason = k->unsupported(t->problem, &t->machine->device);
+    if (!reason) continue;
+    rows[i].status = RESULT_SKIPPED;
+    snprintf(rows[i].note, sizeof rows[i].note, "%s", reason);
+  }
+  report_problem(r, t->problem, t->pass, t->dtype, t->layout);
+  int status = 0;
+  if (fits) {
+    const tensor_role larger = s.host[s.input_a].count > s.host[s.input_b].count ? s.input_a : s.input_b;
+    s.scratch = s.host[larger];
+    for (int role = 0; role < 3 && !status; role++) status = tensor_alloc(&s.host[role]);
+    if (!status) status = tensor_alloc(&s.scratch);
+    if (status) {
+      fprintf(stderr, "no host memory for %s\n", pass_name(t->pass));
+      status = 2;
+    }
+  }
+  if (!status) status = run(&s, r, rows, contenders);
+  for (int role = 0; role < 3; role++) tensor_free(&s.host[role]);
+  tensor_free(&s.scratch);
+  reference_free(&s.reference);
+  return status;
+}

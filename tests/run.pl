@@ -1,0 +1,28 @@
+#!/usr/bin/env perl
+# Runs TAP programs with prove's own harness and closes with "N passed, N failed". Exit status 1 if a check failed or a program broke.
+use strict;
+use warnings;
+use TAP::Harness;
+
+$| = 1;
+my $harness = TAP::Harness->new({
+    verbosity => 0,
+    merge     => 0,
+    failures  => 1,
+    exec      => sub {
+        my (undef, $file) = @_;
+        return $file =~ /\.sh$/ ? ['bash', $file] : [$file =~ m{/} ? $file : "./$file"];
+    },
+});
+my $result = $harness->runtests(@ARGV);
+my $failed = $result->failed;
+# A program that died, or ran fewer checks than it had planned, failed even if every check it reached passed.
+for my $file (@ARGV) {
+    my ($parser) = $result->parsers($file);
+    next if $parser->failed;
+    my $broken = $parser->exit != 0 || $parser->parse_errors || !$parser->tests_run;
+    $failed++ if $broken;
+    print "broken: $file (exit status " . ($parser->exit >> 8) . ")\n" if $broken;
+}
+printf "%d passed, %d failed\n", scalar $result->passed, $failed;
+exit($failed ? 1 : 0);
