@@ -64,13 +64,15 @@ CFLAGS_ALL += -Icommon/emu/include
 EMU_SOURCES := $(filter-out common/emu/rewrite%,$(wildcard common/emu/*.c))
 RUNTIME := $(patsubst %,$(B)/%.o,$(EMU_SOURCES) $(wildcard common/emu/*.S))
 REWRITE := $(B)/rewrite
-CXXFLAGS_ALL = -std=c++20 $(OPTIMIZE) -g $(WARNINGS) -Wno-unknown-pragmas -Icommon/emu/include -I$(B)/gen -I. -MMD -MP $(CXXFLAGS)
+# Debug information that finds a kernel's lines: through #line (DWARF 4), and inside templates (g++ only).
+CXX_DEBUG := -gdwarf-4 $(shell echo | $(CXX) -gno-statement-frontiers -x c++ -c - -o /dev/null 2>/dev/null && echo -gno-statement-frontiers)
+CXXFLAGS_ALL = -std=c++20 $(OPTIMIZE) $(CXX_DEBUG) $(WARNINGS) -Wno-unknown-pragmas -Icommon/emu/include -I$(B)/gen -I. -MMD -MP $(CXXFLAGS)
 LINK = $(CXX) $(OPENMP) -o $@ $^ -lm -ldl -lpthread
 GENERATED_HEADERS := $(patsubst %,$(B)/gen/%,$(wildcard common/*.cuh [0-9][0-9]_*/*.cuh tests/*.cuh))
 endif
 NVCC_FLAGS = -std=c++20 -O3 -lineinfo -I. -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror
 # A kernel that spills registers on Hopper, or whose wgmma ptxas serializes, fails the build.
-STRICT_PTXAS = $(if $(filter 90a,$(1)),-Xptxas -warn-spills,-Werror)
+STRICT_PTXAS = $(if $(filter 90a,$(1)),-Xptxas -warn-spills -Xptxas -Werror)
 
 $(B)/%.c.o: %.c
 	@mkdir -p $(@D)

@@ -1,7 +1,7 @@
 /* Step 00b: the CPU's best shot in plain C. Threads, SIMD and cache blocking around a matrix product whose big matrix is never stored.
  *
- * A core computes 32 FLOPs a cycle (two 256-bit FMA pipes; 64 with two of 512 bits), and the formula of step 00a asks for two floats, 8 bytes, per FMA:
- * 128 bytes a cycle, where L1 gives 64 to 128, L2 about 32 and memory 4 to 8. So a float, once fetched, has to be used many times, at each level:
+ * A core computes 32 FLOPs a cycle (two 256-bit FMA pipes; 64 with two of 512 bits), and the formula of step 00a asks for two floats, 8 bytes,
+ * per FMA: 128 bytes a cycle, where L1 gives 64 to 128, L2 about 32 and memory 4 to 8. A float, once fetched, has to be used many times:
  *
  *                 holds (AVX-512; AVX2 has 4 x 24 sums)           traffic with the level below, for 8 x 48 x 2 = 768 FLOPs    bytes per FLOP
  *   registers     8 x 48 sums                                     48 pixels and 8 filter values from L1: 224 B                0.29
@@ -67,7 +67,8 @@ static NOINLINE void multiply_block(const view *v, const float *packed, const fl
     const int now = (int)min64(DEPTH, depth - d);
     gather(v, source, d, now, runs, run_count, width, block, PIXELS_STRIDE);
     for (int column = 0; column < width; column += columns) { /* its panel of pixels enters L1 with the first tile and stays for the others */
-      for (int64_t row = 0; row < rows; row += tile) run_tile(tile, now, packed + row * depth + d * tile, block + column, sums + row * PIXELS + column);
+      for (int64_t row = 0; row < rows; row += tile)
+        run_tile(tile, now, packed + row * depth + d * tile, block + column, sums + row * PIXELS + column);
     }
   }
   store_rows(v, result, rows, runs, run_count, sums, PIXELS);
@@ -141,13 +142,13 @@ static cudaError_t dgrad(const conv_problem *p, const conv_buffers *b, cudaStrea
 /* ---- wgrad: dw[k][c, r, s] = dy[k][pixel] * source[c, r, s][pixel]^T ---- */
 
 enum {
-  WGRAD_M = 128,  /* rows of dy a task holds: 128 x DOT_STRIDE x 4 bytes = 264 KB of L2, each float used for 48 columns from there */
-  WGRAD_N = 48,   /* rows of the source matrix gathered at a time, 99 KB */
+  WGRAD_M = 128,      /* rows of dy a task holds: 128 x DOT_STRIDE x 4 bytes = 264 KB of L2, each float used for 48 columns from there */
+  WGRAD_N = 48,       /* rows of the source matrix gathered at a time, 99 KB */
   WGRAD_TASK_N = 480, /* and per task, if there are tasks enough: dy is fetched once for all of them */
 };
 
 /* How the work on dw is cut: rows (k) x columns (c, r, s) x pixels. Each slice of the pixels sums into a dw of its own, added up at the end,
- * always in the same order. */
+ * always in the same order. The cut depends on the number of threads: workspace_bytes and launch have to see the same one. */
 typedef struct wgrad_cut {
   int64_t row_blocks, columns, column_blocks, pixel_blocks, slices;
 } wgrad_cut;
@@ -165,8 +166,8 @@ static wgrad_cut cut_wgrad(const conv_problem *p, const view *v) {
 }
 
 /* One task: dw[rows][columns] (row distance depth) from pixel blocks [begin, end). dy, dw: at the task's first row. source: of the group. */
-static NOINLINE void correlate_block(const view *v, const float *source, const float *dy, float *dw, int64_t rows, int64_t first_column, int64_t columns,
-                            int64_t begin, int64_t end) {
+static NOINLINE void correlate_block(const view *v, const float *source, const float *dy, float *dw, int64_t rows, int64_t first_column,
+                                     int64_t columns, int64_t begin, int64_t end) {
   _Alignas(64) float a[WGRAD_M * DOT_STRIDE];
   _Alignas(64) float b[WGRAD_N * DOT_STRIDE];
   run runs[MAX_RUNS];
@@ -203,6 +204,7 @@ static cudaError_t wgrad(const conv_problem *p, const conv_buffers *b, cudaStrea
   const view v = forward_view(p);
   const wgrad_cut cut = cut_wgrad(p, &v);
   const int64_t depth = view_depth(&v), count = problem_w_count(p), column_blocks = cut.column_blocks, row_blocks = cut.row_blocks;
+  const float *x = b->x, *dy = b->y;
   float *dw = b->w, *partial = cut.slices == 1 ? dw : b->workspace;
 #pragma omp parallel
   {
@@ -210,7 +212,7 @@ static cudaError_t wgrad(const conv_problem *p, const conv_buffers *b, cudaStrea
     for (int64_t i = 0; i < cut.slices * v.groups * row_blocks * column_blocks; i++) {
       const int64_t column = i % column_blocks * cut.columns, row = i / column_blocks % row_blocks * WGRAD_M;
       const int64_t g = i / column_blocks / row_blocks % v.groups, slice = i / column_blocks / row_blocks / v.groups;
-      correlate_block(&v, (const float *)b->x + g * v.channels * view_source_plane(&v), (const float *)b->y + (g * v.rows + row) * view_result_plane(&v),
+      correlate_block(&v, x + g * v.channels * view_source_plane(&v), dy + (g * v.rows + row) * view_result_plane(&v),
                       partial + slice * count + (g * v.rows + row) * depth + column, min64(WGRAD_M, v.rows - row), column,
                       min64(cut.columns, depth - column), cut.pixel_blocks * slice / cut.slices, cut.pixel_blocks * (slice + 1) / cut.slices);
     }

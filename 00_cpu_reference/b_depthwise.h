@@ -1,5 +1,6 @@
-/* Depthwise convolution: one filter and one channel per group, R x S products for a pixel and nothing to share with other channels. As a matrix product it
- * would copy each pixel R x S times to use each copy once; so here the image itself is read, a vector of neighbouring pixels at a time. */
+/* Depthwise convolution: one filter and one channel per group, R x S products for a pixel and nothing to share with other channels. As a
+ * matrix product it would copy each pixel R x S times to use each copy once; so here the image itself is read, a vector of neighbouring
+ * pixels at a time: 18 FLOPs for 8 bytes with a 3x3 filter, which leaves memory as the limit. */
 #pragma once
 #include "00_cpu_reference/b_view.h"
 

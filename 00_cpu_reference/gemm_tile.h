@@ -12,8 +12,8 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas" /* one thread: the omp lines are comments then */
 #endif
 
-/* ISO mode (-std=c17) makes gcc round between * and +, two instructions for one; clang fuses them unasked. And the copy loops here move
- * 7 to 200 floats: gcc would replace them by calls of memcpy, whose start costs as much as the copy. */
+/* For every file that includes this one. ISO mode (-std=c17) makes gcc round between * and +, two instructions for one; clang fuses them
+ * unasked. And the copy loops here move 7 to 200 floats: gcc would replace them by calls of memcpy, whose start costs as much as the copy. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("fp-contract=fast", "no-tree-loop-distribute-patterns")
 #endif
@@ -28,7 +28,7 @@ enum { LANES = 4, REGISTERS = 32 };
 enum { LANES = 4, REGISTERS = 16 };
 #endif
 
-typedef float vec __attribute__((vector_size(4 * LANES), may_alias));                 /* LANES floats, on a vector boundary */
+typedef float vec __attribute__((vector_size(4 * LANES), may_alias));                      /* LANES floats, on a vector boundary */
 typedef float vec_anywhere __attribute__((vector_size(4 * LANES), aligned(4), may_alias)); /* and on any float */
 
 enum {

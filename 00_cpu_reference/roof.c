@@ -16,7 +16,7 @@ static double seconds(void) {
 
 /* As many chains as the matrix tile has sums: 12 or 24. One FMA takes 4 cycles and at most 4 start per cycle on any core with 32 registers
  * (2 with 16), so 16 (8) chains already keep every unit busy. */
-enum { CHAINS = TILE_M * TILE_VECTORS, ROUNDS = 100000 };
+enum { CHAINS = TILE_M * TILE_VECTORS, ROUNDS = 10000 };
 
 /* ROUNDS steps of all chains. The factors come from memory, so that nothing can be computed at compile time; 0.5 x + 0.5 stays near 1. */
 static float fma_chains(const float *factor) {
@@ -31,26 +31,34 @@ static float fma_chains(const float *factor) {
   return lane_sum(total);
 }
 
-/* FLOP/s. Best of many short runs, 0.2 s in all: one interrupt spoils one of them. */
-static double measure_fma(int threads) {
+/* FLOP/s of all threads together: each counts what it gets done in a window of 40 ms, the best of five windows. Nobody waits for the slowest
+ * thread (a matrix product with a shared queue of tiles does not either), and one interrupt spoils one window. */
+static double measure_fma(void) {
   volatile float sink = 0.5f;
   const float factor = sink;
-  double best = 1e30;
-  const double begin = seconds();
-  do {
-    const double start = seconds();
+  double best = 0;
+  for (int window = 0; window < 5; window++) {
+    double rate = 0;
     float total = 0;
-#pragma omp parallel reduction(+ : total)
-    total += fma_chains(&factor);
-    const double took = seconds() - start;
+#pragma omp parallel reduction(+ : rate, total)
+    {
+      const double start = seconds();
+      double flops = 0, took;
+      do {
+        total += fma_chains(&factor);
+        flops += 2.0 * LANES * CHAINS * ROUNDS;
+        took = seconds() - start;
+      } while (took < 0.04);
+      rate += flops / took;
+    }
     sink = total;
-    best = took < best ? took : best;
-  } while (seconds() - begin < 0.2);
-  return 2.0 * LANES * CHAINS * ROUNDS * threads / best;
+    best = rate > best ? rate : best;
+  }
+  return best;
 }
 
-/* Floats of each of the two arrays. Together at least four times the last-level cache, so that a quarter of them at most could still be in it from the
- * round before: 64 MiB each at least, twice the cache if the system tells its size (where there are several, it tells one's), 8 MiB a
+/* Floats of each of the two arrays. Together at least four times the last-level cache, so that a quarter of them at most could still be in it
+ * from the round before: 64 MiB each at least, twice the cache if the system tells its size (where there are several, it tells one's), 8 MiB a
  * thread because there may be several (4 MB of cache per core is usual). And not more than 1/16 of the memory each. */
 static int64_t copy_floats(int threads) {
   int64_t bytes = (int64_t)64 << 20, cache = 0;
@@ -61,12 +69,13 @@ static int64_t copy_floats(int threads) {
   if (bytes < ((int64_t)threads << 23)) bytes = (int64_t)threads << 23;
   const int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   if (memory > 0 && bytes > memory / 16) bytes = memory / 16;
-  return bytes / 4 / LANES * LANES;
+  return bytes / 4 / LINE * LINE;
 }
 
-/* Bytes per second. Counted are the bytes the program reads and the bytes it writes: 8 per float. Where the processor fetches a line before an ordinary store
- * to it, a third stream crosses the bus uncounted. A convolution's stores are ordinary too, so this is the rate that is open to it; non-temporal
- * stores could show up to half as much again. The addition keeps compilers from calling memcpy, which may use those. Returns 0 without memory. */
+/* Bytes per second. Counted are the bytes the program reads and the bytes it writes: 8 per float. Where the processor fetches a line before
+ * an ordinary store to it, a third stream crosses the bus uncounted. A convolution's stores are ordinary too, so this is the rate that is open
+ * to it; non-temporal stores could show up to half as much again. The addition keeps compilers from calling memcpy, which may use those.
+ * Returns 0 without memory. */
 static double measure_copy(int threads) {
   const int64_t count = copy_floats(threads);
   float *from = aligned_alloc(64, sizeof(float) * count), *to = aligned_alloc(64, sizeof(float) * count);
@@ -93,5 +102,5 @@ static double measure_copy(int threads) {
 
 cpu_roof cpu_measure_roof(void) {
   const int threads = thread_count();
-  return (cpu_roof){.fma_flops = measure_fma(threads), .memory_bytes_per_second = measure_copy(threads), .threads = threads};
+  return (cpu_roof){.fma_flops = measure_fma(), .memory_bytes_per_second = measure_copy(threads), .threads = threads};
 }

@@ -25,19 +25,22 @@ __global__ void __launch_bounds__(THREADS) warp_wgrad_kernel(conv_problem p, con
   const int k = i / p.S / p.R / group_c;
 
   const int x_c = k / (p.K / p.groups) * group_c + c;
+  const int first_p = lane / p.Q, first_q = lane % p.Q; /* neighbouring lanes: neighbouring pixels, across row ends too */
+  const int step_p = WARP / p.Q, step_q = WARP % p.Q;   /* 32 pixels on, without a division in the loop */
   float sum = 0;
   for (int n = 0; n < p.N; n++) {
-    int out_p = 0, out_q = lane; /* neighbouring lanes: neighbouring pixels, across row ends too */
+    int out_p = first_p, out_q = first_q;
     for (int pixel = lane; pixel < p.P * p.Q; pixel += WARP) {
-      while (out_q >= p.Q) {
-        out_q -= p.Q;
-        out_p++;
-      }
       const int in_h = out_p * p.stride_h - p.pad_top + r * p.dil_h;
       const int in_w = out_q * p.stride_w - p.pad_left + s * p.dil_w;
       if (in_h >= 0 && in_h < p.H && in_w >= 0 && in_w < p.W)
-        sum += dy[((n * p.K + k) * p.P + out_p) * p.Q + out_q] * x[((n * p.C + x_c) * p.H + in_h) * p.W + in_w];
-      out_q += WARP;
+        sum += dy[(n * p.K + k) * p.P * p.Q + pixel] * x[((n * p.C + x_c) * p.H + in_h) * p.W + in_w];
+      out_p += step_p;
+      out_q += step_q;
+      if (out_q >= p.Q) {
+        out_q -= p.Q;
+        out_p++;
+      }
     }
   }
   for (int distance = WARP / 2; distance > 0; distance /= 2) sum += __shfl_down_sync(0xffffffffu, sum, distance);

@@ -1,4 +1,4 @@
-/* IEEE 754 binary16 in software, for the host: C17 has no portable half type yet. */
+/* IEEE 754 binary16 in software: C17 has no portable half type yet. For the harness, and for the emulator's cuda_fp16.h. */
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static inline uint16_t half_from_float(float f) {
   memcpy(&bits, &f, sizeof bits);
   const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return sign | 0x7fffu;        /* NaN */
+  if (magnitude > 0x7f800000u) return 0x7fffu;               /* NaN, as the hardware writes it */
   if (magnitude >= 0x477ff000u) return sign | 0x7c00u;       /* 65520 and more */
   if (magnitude < 0x38800000u) {                             /* below 2^-14: a subnormal half, in units of 2^-24 */
     float value;

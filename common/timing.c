@@ -6,7 +6,7 @@
 #include <time.h>
 
 enum { LEAST_LAUNCHES = 10, MOST_SETS = 2048 };
-static const double most_seconds = 2.0, most_sweep_seconds = 0.2, warm_up_seconds = 0.02, long_launch_seconds = 1.0;
+static const double most_seconds = 2.0, most_cpu_seconds = 0.5, most_sweep_seconds = 0.1, warm_up_seconds = 0.02, long_launch_seconds = 1.0;
 
 typedef struct {
   cudaGraphExec_t cold, warm;
@@ -123,7 +123,7 @@ static cudaError_t time_cpu(contender *contenders, int n, int sets) {
   cudaError_t status = cudaSuccess;
   double us = 0, spent = 0;
   for (int round = 0; round <= TIMING_SAMPLES && !status; round++) {
-    const bool last = round == TIMING_SAMPLES || (round >= TIMING_LEAST_SAMPLES && spent > most_seconds * n);
+    const bool last = round == TIMING_SAMPLES || (round >= TIMING_LEAST_SAMPLES && spent > most_cpu_seconds * n);
     for (int i = 0; i < n && !status; i++) {
       contender *c = &contenders[i];
       if (c->first_seconds > long_launch_seconds) continue;

@@ -15,6 +15,7 @@ static const double macs_for_gpu_reference = 2e7;
 /* What stays the same while the kernels of a trial take turns. */
 typedef struct state {
   const trial *t;
+  FILE *log;           /* where mismatches are printed */
   conv_tensor host[3]; /* the inputs, and room to download the output */
   conv_tensor scratch; /* to download an input again */
   conv_reference reference;
@@ -80,7 +81,7 @@ static cudaError_t verify_kernel(state *s, const conv_kernel *kernel, compare_mo
   } else if (!check_untouched(s, &set, 0, row->note, sizeof row->note, &status)) {
     row->status = RESULT_WRONG;
   } else if (!(status = buffer_download(&set, 0, (int)s->output, s->host[s->output].data))) {
-    const conv_verdict verdict = verify_output(&s->host[s->output], &s->reference, mode, kernel->growth(t->problem), stdout);
+    const conv_verdict verdict = verify_output(&s->host[s->output], &s->reference, mode, kernel->growth(t->problem), s->log);
     if (!verdict.right) {
       row->status = RESULT_WRONG;
       snprintf(row->note, sizeof row->note, "%s data: %lld elements wrong", mode == COMPARE_EXACT ? "integer" : "random", (long long)verdict.mismatches);
@@ -160,7 +161,7 @@ static cudaError_t check_timed(void *context) {
   }
   status = buffer_download(k->sets, 0, (int)s->output, s->host[s->output].data);
   if (status) return status;
-  const conv_verdict verdict = verify_output(&s->host[s->output], &s->reference, COMPARE_BOUND, k->kernel->growth(s->t->problem), stdout);
+  const conv_verdict verdict = verify_output(&s->host[s->output], &s->reference, COMPARE_BOUND, k->kernel->growth(s->t->problem), s->log);
   if (!verdict.right) {
     row->status = RESULT_WRONG;
     snprintf(row->note, sizeof row->note, "the last timed run: %lld elements wrong", (long long)verdict.mismatches);
@@ -268,7 +269,7 @@ static int run(state *s, report *r, result_row rows[], contender contenders[]) {
 }
 
 int trial_run(const trial *t, report *r) {
-  state s = {.t = t, .input_a = pass_input_a(t->pass), .input_b = pass_input_b(t->pass), .output = pass_output(t->pass)};
+  state s = {.t = t, .log = r->text, .input_a = pass_input_a(t->pass), .input_b = pass_input_b(t->pass), .output = pass_output(t->pass)};
   static result_row rows[TRIAL_KERNELS];
   static contender contenders[TRIAL_KERNELS];
   for (int role = 0; role < 3; role++) s.host[role] = tensor_describe(t->problem, (tensor_role)role, t->dtype, t->layout);

@@ -11,11 +11,11 @@ __global__ void add(int *x, int n, int value) {
   if (i < n) x[i] += value;
 }
 __global__ void use_dynamic(int *out) {
-  extern __shared__ int all[];
+  extern __shared__ int buffer[];
   __shared__ int fixed[1000];
   fixed[threadIdx.x] = 1;
-  all[blockDim.x - 1] = fixed[threadIdx.x];
-  *out = all[blockDim.x - 1];
+  buffer[blockDim.x - 1] = fixed[threadIdx.x];
+  *out = buffer[blockDim.x - 1];
 }
 __global__ void too_much_static(int *out) {
   __shared__ int huge[13000];
@@ -80,7 +80,7 @@ static void test_shared_limits() {
 
 static void test_arguments() {
   float *x, h[32];
-  int *out, got;
+  int *out, got, sums[32];
   cudaMalloc(&x, sizeof h);
   cudaMalloc(&out, sizeof *out);
   scoped::fill<float, 32><<<1, 32>>>(x, 7); /* an int for a float parameter */
@@ -96,13 +96,13 @@ static void test_arguments() {
   ok(got == 42, "a struct aligned to 64 bytes arrives whole");
   cudaMemset(x, 0, sizeof h);
   LAUNCH(add, 1, (int *)x, 32, 3);
-  cudaMemcpy(h, x, sizeof h, cudaMemcpyDeviceToHost);
-  ok(__float_as_int(h[31]) == 3, "a launch in a macro's body");
+  cudaMemcpy(sums, x, sizeof sums, cudaMemcpyDeviceToHost);
+  ok(sums[31] == 3, "a launch in a macro's body");
   int *p = (int *)x, n = 32, value = 4;
   void *arguments[] = {&p, &n, &value};
   ok(cudaLaunchKernel(add, dim3(1), dim3(32), arguments) == cudaSuccess, "cudaLaunchKernel");
-  cudaMemcpy(h, x, sizeof h, cudaMemcpyDeviceToHost);
-  ok(__float_as_int(h[31]) == 7, "with arguments by address");
+  cudaMemcpy(sums, x, sizeof sums, cudaMemcpyDeviceToHost);
+  ok(sums[31] == 7, "with arguments by address");
   cudaFree(x);
   cudaFree(out);
 }

@@ -146,7 +146,7 @@ __device__ __noinline__ int deep(int n, int *p) {
   local[n % 1024] = (char)n;
   return n == 0 ? 0 : deep(n - 1, p) + local[n % 1024] + p[0];
 }
-__global__ void overflow(int *p) { p[1] = deep(200, p); }
+__global__ void overflow(int *p) { p[1] = deep(1 << 20, p); }
 
 /* Runs f in a child process; its report, and the exit status in *status. */
 static const char *in_child(void (*f)(int *), int *status) {

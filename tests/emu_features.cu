@@ -56,10 +56,10 @@ __global__ void transpose(const float *x, float *y, int n) {
 }
 
 __global__ void reverse(int *x) {
-  extern __shared__ __align__(16) int all[];
-  all[threadIdx.x] = x[threadIdx.x];
+  extern __shared__ __align__(16) int buffer[];
+  buffer[threadIdx.x] = x[threadIdx.x];
   __syncthreads();
-  x[threadIdx.x] = all[blockDim.x - 1 - threadIdx.x];
+  x[threadIdx.x] = buffer[blockDim.x - 1 - threadIdx.x];
 }
 
 /* Sums one block; the scalar, the array and the wide vector lie side by side. */
@@ -223,8 +223,9 @@ __global__ void votes(unsigned *out) {
     good += __ballot_sync(0xFFFF0000u, lane > 23) == 0xFF000000u;
     good += __shfl_xor_sync(0xFFFF0000u, lane, 1) == (lane ^ 1);
   }
-  __syncwarp();
-  good += __activemask() == full;
+  const unsigned active = __activemask();
+  __syncwarp(active);
+  good += active == full;
   out[threadIdx.x] = good;
 }
 

@@ -1,7 +1,9 @@
 /* Half precision is IEEE binary16: checked exhaustively against values built from exponent and fraction, and on random numbers against
- * a search for the nearest half that uses no bit trick. */
+ * a search for the nearest half that uses no bit trick. Only the toolkit's names are used: nvcc compiles it too, for a GPU. */
 #include <cuda_fp16.h>
+#include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "tests/tap.h"
 
@@ -35,8 +37,27 @@ static uint32_t random32() {
   return (uint32_t)(state >> 32);
 }
 
-static bool same(__half a, unsigned bits) { return a.bits == bits || (__hisnan(a) && (bits & 0x7FFF) > 0x7C00); }
+static bool same(unsigned a, unsigned b) { return a == b || ((a & 0x7FFF) > 0x7C00 && (b & 0x7FFF) > 0x7C00); }
+static unsigned bits_of(__half a) { return __half_as_ushort(a); }
 static __half from_bits(unsigned bits) { return __ushort_as_half((unsigned short)bits); }
+
+enum { OPERANDS = 1000000 };
+struct results {
+  unsigned short sum, difference, product, quotient, fused;
+  unsigned short compared; /* bit 0: <, bit 1: ==, bit 2: >= */
+};
+
+__global__ void operate(const unsigned short *operand, results *r, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  const __half a = __ushort_as_half(operand[3 * i]), b = __ushort_as_half(operand[3 * i + 1]), c = __ushort_as_half(operand[3 * i + 2]);
+  r[i].sum = __half_as_ushort(__hadd(a, b));
+  r[i].difference = __half_as_ushort(a - b);
+  r[i].product = __half_as_ushort(a * b);
+  r[i].quotient = __half_as_ushort(a / b);
+  r[i].fused = __half_as_ushort(__hfma(a, b, c));
+  r[i].compared = (unsigned short)((a < b) + 2 * (a == b) + 4 * (a >= b));
+}
 
 __global__ void scale(const half *x, half2 *y, int n) {
   const int i = threadIdx.x;
@@ -48,43 +69,53 @@ int main() {
   for (unsigned bits = 0; bits < 65536; bits++) {
     const double expected = value_of(bits), got = __half2float(from_bits(bits));
     wrong_value += !(got == expected || (got != got && expected != expected)) || (got == 0 && signbit(got) != (bits >> 15 != 0));
-    wrong_back += !same(__float2half((float)got), bits);
+    wrong_back += !same(bits_of(__float2half((float)got)), bits);
   }
   ok(wrong_value == 0, "all 65536 halves have the value their bits define");
   ok(wrong_back == 0, "all 65536 halves survive the way to float and back");
 
   int wrong = 0;
   for (int i = 0; i < 2000000; i++) {
-    const float x = __uint_as_float(random32());
-    wrong += !same(__float2half_rn(x), nearest(x));
+    const uint32_t bits = random32();
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    wrong += !same(bits_of(__float2half_rn(x)), nearest(x));
   }
   ok(wrong == 0, "2 million random floats of all sizes round to the nearest half");
   wrong = 0;
   for (unsigned bits = 0; bits < 0x7C00; bits++) { /* the hard cases: half-way points and their neighbours */
     const float middle = (float)((value_of(bits) + (bits == 0x7BFF ? 65536 : value_of(bits + 1))) / 2);
     const float around[3] = {nextafterf(middle, 0), middle, nextafterf(middle, INFINITY)};
-    for (const float x : around) wrong += !same(__float2half(x), nearest(x)) || !same(__float2half(-x), nearest(-x));
+    for (const float x : around) wrong += !same(bits_of(__float2half(x)), nearest(x)) || !same(bits_of(__float2half(-x)), nearest(-x));
   }
   ok(wrong == 0, "every half-way point rounds to even, its neighbours to their side");
   wrong = 0;
   for (unsigned bits = 0; bits < 0x7C00; bits++) { /* closer to the middle than a float can be */
     const double middle = (value_of(bits) + (bits == 0x7BFF ? 65536 : value_of(bits + 1))) / 2;
     const double around[3] = {nextafter(middle, 0), middle, nextafter(middle, INFINITY)};
-    for (const double x : around) wrong += !same(__double2half(x), nearest(x));
+    for (const double x : around) wrong += !same(bits_of(__double2half(x)), nearest(x));
   }
   ok(wrong == 0, "doubles round once, not twice");
 
+  static unsigned short operands[3 * OPERANDS];
+  static results host[OPERANDS];
+  for (unsigned short &operand : operands) operand = (unsigned short)random32();
+  unsigned short *device_operands;
+  results *device;
+  cudaMalloc(&device_operands, sizeof operands);
+  cudaMalloc(&device, sizeof host);
+  cudaMemcpy(device_operands, operands, sizeof operands, cudaMemcpyHostToDevice);
+  operate<<<(OPERANDS + 255) / 256, 256>>>(device_operands, device, OPERANDS);
+  cudaMemcpy(host, device, sizeof host, cudaMemcpyDeviceToHost);
+
   int bad_add = 0, bad_mul = 0, bad_div = 0, bad_fma = 0, bad_compare = 0;
-  for (int i = 0; i < 1000000; i++) {
-    const __half a = from_bits(random32() & 0xFFFF), b = from_bits(random32() & 0xFFFF), c = from_bits(random32() & 0xFFFF);
-    const double x = value_of(a.bits), y = value_of(b.bits), z = value_of(c.bits);
-    bad_add += !same(__hadd(a, b), nearest(x + y)) || !same(a - b, nearest(x - y));
-    bad_mul += !same(a * b, nearest(x * y));
-    bad_div += !same(a / b, nearest(x / y)); /* a quotient of two halves is never so close to a half-way point that double's rounding matters */
-    const long double sum = (long double)x * y + z;
-    const double once = (double)sum; /* 64 bits hold any sum whose rounding is in doubt */
-    bad_fma += !same(__hfma(a, b, c), nearest(once));
-    bad_compare += (a < b) != (x < y) || (a == b) != (x == y) || (a >= b) != (x >= y);
+  for (int i = 0; i < OPERANDS; i++) {
+    const double a = value_of(operands[3 * i]), b = value_of(operands[3 * i + 1]), c = value_of(operands[3 * i + 2]);
+    bad_add += !same(host[i].sum, nearest(a + b)) || !same(host[i].difference, nearest(a - b));
+    bad_mul += !same(host[i].product, nearest(a * b));
+    bad_div += !same(host[i].quotient, nearest(a / b)); /* a quotient of halves is never so near to a half-way point that double errs */
+    bad_fma += !same(host[i].fused, nearest((double)((long double)a * b + c))); /* nor a sum, in 64 bits and then 53 */
+    bad_compare += host[i].compared != (a < b) + 2 * (a == b) + 4 * (a >= b);
   }
   ok(bad_add == 0, "sums and differences of a million random pairs are correctly rounded");
   ok(bad_mul == 0, "products");

@@ -10,7 +10,7 @@
  * In a debugger, stop in one thread of a kernel (here block (1,0,0), thread (5,0,0)) and look around:
  *   $ EMU_THREADS=1 gdb --args PROGRAM ...
  *   (gdb) break 01_naive/a_naive.cu:30 if emu_at(1,0,0, 5,0,0)
- *   (gdb) run     then: backtrace, info locals, print emu_self->threadIdx, print *emu_self->block */
+ *   (gdb) run     then: backtrace, info locals, print threadIdx, print *emu_self->block */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -42,7 +42,7 @@ typedef enum {
 } emu_state;
 
 struct emu_thread {
-  uint3 threadIdx;
+  uint3 index;        /* its threadIdx */
   unsigned lane;      /* 0..31 within the warp */
   emu_block *block;
   emu_warp *warp;
@@ -84,8 +84,7 @@ typedef struct emu_barrier {
 } emu_barrier;
 
 struct emu_block {
-  uint3 blockIdx;
-  dim3 blockDim, gridDim;
+  uint3 index;              /* its blockIdx */
   emu_launch *launch;
   emu_thread *threads;      /* thread_count of them */
   emu_warp *warps;

@@ -89,7 +89,7 @@ emu_kernel *emu_kernel_of(const void *function, const char *name);
 /* shared.c */
 void emu_shared_begin_launch(emu_launch *launch);
 unsigned char *emu_arena_create(void);
-bool emu_arena_end_block(emu_worker *w);                /* checks red zones, poisons again; false after a report */
+void emu_arena_end_block(emu_worker *w);                /* checks red zones, poisons again */
 
 /* stack.c */
 emu_stack *emu_stack_take(emu_worker *w);

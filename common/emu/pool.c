@@ -8,9 +8,9 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER, idle = PTHREAD_COND_INITIALIZER;
 static emu_worker *workers[EMU_MAX_WORKERS];
-static emu_launch *current; /* what the workers run */
-static uint64_t round_number; /* counts launches that the workers take part in */
-static int running, started; /* workers on the current launch; threads created */
+static emu_launch *current;   /* the launch that has blocks to give away, or NULL */
+static uint64_t round_number; /* counts launches that the workers may take part in */
+static int running, started;  /* workers that take part in the current one; workers there are */
 
 static uint64_t seed_value;
 static bool seed_known;
@@ -54,6 +54,8 @@ static void *worker_main(void *argument) {
     while (round_number == seen) pthread_cond_wait(&work, &lock);
     seen = round_number;
     emu_launch *launch = current;
+    if (launch == NULL) continue; /* woken too late: the others were done already */
+    running++;
     pthread_mutex_unlock(&lock);
     emu_run_blocks(self, launch);
     pthread_mutex_lock(&lock);
@@ -78,7 +80,6 @@ void emu_pool_run(emu_launch *launch) {
     pthread_mutex_lock(&lock);
     if (started == 0) start_workers();
     current = launch;
-    running = started - 1;
     round_number++;
     pthread_cond_broadcast(&work);
     pthread_mutex_unlock(&lock);
@@ -86,6 +87,7 @@ void emu_pool_run(emu_launch *launch) {
   emu_run_blocks(worker(0), launch);
   if (!alone) {
     pthread_mutex_lock(&lock);
+    current = NULL;
     while (running > 0) pthread_cond_wait(&idle, &lock);
     pthread_mutex_unlock(&lock);
   }

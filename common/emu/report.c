@@ -58,7 +58,7 @@ void emu_fail(const char *format, ...) {
     fprintf(stderr, "emulator: %s\n", text);
     abort();
   }
-  const uint3 b = emu_self->block->blockIdx, t = emu_self->threadIdx;
+  const uint3 b = emu_self->block->index, t = emu_self->index;
   emu_report_begin(emu_self->block->launch, cudaErrorLaunchFailure, "block (%u,%u,%u), thread (%u,%u,%u): %s", b.x, b.y, b.z, t.x, t.y, t.z, text);
   emu_abandon_block();
 }
@@ -75,7 +75,7 @@ void emu_report_deadlock(emu_worker *w) {
   const emu_block *b = &w->block;
   enum { MOST_LINES = 10 };
   if (!emu_report_begin(w->launch, cudaErrorLaunchFailure, "deadlock: no thread of block (%u,%u,%u) can go on; %u of %u threads have exited",
-                        b->blockIdx.x, b->blockIdx.y, b->blockIdx.z, b->thread_count - b->alive, b->thread_count))
+                        b->index.x, b->index.y, b->index.z, b->thread_count - b->alive, b->thread_count))
     return;
   int lines = 0;
   for (const emu_thread *t = b->threads, *end = t + b->thread_count; t < end; t++) {
@@ -91,10 +91,10 @@ void emu_report_deadlock(emu_worker *w) {
     if (++lines > MOST_LINES) continue;
     if (t->state == EMU_WAIT_BARRIER)
       emu_report_line("%u thread%s wait%s in %s at %s:%d, first (%u,%u,%u)", count, count == 1 ? "" : "s", count == 1 ? "s" : "", t->what,
-                      t->where.file, t->where.line, t->threadIdx.x, t->threadIdx.y, t->threadIdx.z);
+                      t->where.file, t->where.line, t->index.x, t->index.y, t->index.z);
     else
       emu_report_line("lanes 0x%08x wait in %s at %s:%d, first (%u,%u,%u): mask 0x%08x, missing 0x%08x", lanes, t->what, t->where.file,
-                      t->where.line, t->threadIdx.x, t->threadIdx.y, t->threadIdx.z, t->mask, t->mask & ~lanes & ~t->warp->exited);
+                      t->where.line, t->index.x, t->index.y, t->index.z, t->mask, t->mask & ~lanes & ~t->warp->exited);
   }
   if (lines > MOST_LINES) emu_report_line("and %d more places", lines - MOST_LINES);
 }
@@ -107,7 +107,7 @@ static void on_signal(int number, siginfo_t *info, void *context) {
     signal(number, SIG_DFL);
     return;
   }
-  const uint3 b = t->block->blockIdx, i = t->threadIdx;
+  const uint3 b = t->block->index, i = t->index;
   const emu_call *c = &t->block->launch->call;
   char what[128], text[512];
   if (number == SIGFPE) snprintf(what, sizeof what, "integer division by zero");

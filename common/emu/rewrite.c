@@ -50,29 +50,39 @@ static void put_tokens(text *t, const token_list *list, size_t first, size_t end
 
 /* ---- kernel<<<grid, block>>>(args) ---- */
 
+/* The token that opens the bracket closed by token i; the list's count if there is none. Angle brackets count only outside of others. */
+static size_t opening(const token_list *list, size_t i) {
+  int depth = 0, angle = 0;
+  for (size_t at = i + 1; at-- > 0;) {
+    if (is(list, at, ";")) break;
+    depth += is(list, at, ")") || is(list, at, "]") || is(list, at, "}");
+    depth -= is(list, at, "(") || is(list, at, "[") || is(list, at, "{");
+    if (depth == 0) angle += is(list, at, ">") - is(list, at, "<");
+    if (depth < 0) break;
+    if (depth == 0 && angle == 0) return at;
+  }
+  return list->count;
+}
+
 /* The first token of the kernel's name, which ends before token `launch`: a::b<C, D>, table[i].kernel, (*pointer). */
 static size_t kernel_start(const token_list *list, size_t launch) {
-  size_t i = launch; /* one behind what is looked at next */
+  size_t i = launch; /* the name starts at i or before */
   for (;;) {
-    if (i > 0 && (is(list, i - 1, ">") || is(list, i - 1, ")") || is(list, i - 1, "]"))) {
-      const bool group = is(list, i - 1, ")");
-      int depth = 0;
-      do {
-        i--;
-        if (is(list, i, ">") || is(list, i, ")") || is(list, i, "]")) depth++;
-        if (is(list, i, "<") || is(list, i, "(") || is(list, i, "[")) depth--;
-        if (is(list, i, ";") || is(list, i, "{")) depth = 0, i = 0;
-      } while (i > 0 && depth > 0);
-      if (depth > 0 || (i == 0 && !group)) break;
-      if (group) return i;
+    if (i > 0 && (is(list, i - 1, ">") || is(list, i - 1, "]"))) { /* template arguments, an index: of the name before them */
+      const size_t open = opening(list, i - 1);
+      if (open == list->count) break;
+      i = open;
+    } else if (i == launch && i > 0 && is(list, i - 1, ")")) {
+      const size_t open = opening(list, i - 1);
+      if (open == list->count || (open > 0 && list->at[open - 1].kind == NAME && !is(list, open - 1, "return"))) break;
+      return open;
     }
     if (i == 0 || list->at[i - 1].kind != NAME) break;
     i--;
-    if (i == 0) return i;
-    if (is(list, i - 1, "::")) {
-      if (i < 2 || (list->at[i - 2].kind != NAME && !is(list, i - 2, ">")) || is(list, i - 2, "return")) return i - 1; /* ::kernel */
+    if (i > 0 && is(list, i - 1, "::")) {
+      if (i < 2 || is(list, i - 2, "return") || (list->at[i - 2].kind != NAME && !is(list, i - 2, ">"))) return i - 1; /* ::kernel */
       i--;
-    } else if (is(list, i - 1, ".") || is(list, i - 1, "->")) {
+    } else if (i > 0 && (is(list, i - 1, ".") || is(list, i - 1, "->"))) {
       i--;
     } else {
       return i;
@@ -102,7 +112,12 @@ static void rewrite_launch(const token_list *list, size_t launch) {
   text name = {0}, call = {0};
   put_tokens(&name, list, first, launch);
   put_string(&call, "emu_configure(");
-  put_quoted(&call, name.bytes);
+  if (launch == first + 1 && is_parameter(list, &list->at[first])) { /* a macro's parameter: name what the macro is used with */
+    put_string(&call, "#");
+    put_string(&call, name.bytes);
+  } else {
+    put_quoted(&call, name.bytes);
+  }
   put_string(&call, ", ");
   add_edit(list->at[first].start, list->at[first].start, call.bytes);
   add_edit(position, position + 3, ", ");

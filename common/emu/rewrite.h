@@ -14,6 +14,7 @@ typedef struct token {
 typedef struct token_list {
   token *at;
   size_t count, room;
+  size_t parameters, parameters_end; /* a macro's, in the source */
 } token_list;
 
 /* A string that is put together piece by piece; bytes is NULL until the first piece. */
@@ -32,6 +33,7 @@ void read_source(const char *from);
 /* Splits the source into tokens and hands each list of them to rewrite_list, which is in rewrite.c. */
 void scan_source(void);
 void rewrite_list(const token_list *list, bool macro);
+bool is_parameter(const token_list *list, const token *t); /* of the macro whose body the list is */
 void add_token(token_list *list, token_kind kind, size_t start, size_t end);
 
 /* Whether a directive starts with these one or two words. */

@@ -130,7 +130,7 @@ static size_t skip_directive(size_t i) { /* to the line break that ends it */
   return i;
 }
 
-static void scan(size_t i, size_t end, bool macro);
+static void scan(size_t i, size_t end, size_t parameters, bool macro);
 
 bool directive_is(size_t i, const char *first, const char *second) {
   i += 1 + strspn(source + i + 1, " \t");
@@ -146,8 +146,9 @@ static void scan_directive(size_t i, size_t end) {
     i = (size_t)(strstr(source + i, "define") - source) + strlen("define");
     i += strspn(source + i, " \t");
     while (i < end && is_name_part(source[i])) i++;
+    const size_t parameters = i;
     if (source[i] == '(') i += strcspn(source + i, ")") + 1;
-    if (i < end) scan(i, end, true);
+    if (i < end) scan(i, end, parameters, true);
   } else if (directive_is(i, "pragma", "unroll") || directive_is(i, "pragma", "nv_") || directive_is(i, "pragma", "nounroll")) {
     text blank = {0};
     for (size_t at = i; at < end; at++)
@@ -157,14 +158,22 @@ static void scan_directive(size_t i, size_t end) {
   }
 }
 
+bool is_parameter(const token_list *list, const token *t) {
+  const size_t n = t->end - t->start;
+  for (size_t i = list->parameters; i < list->parameters_end; i++)
+    if (!is_name_part(source[i - 1]) && strncmp(source + i, source + t->start, n) == 0 && !is_name_part(source[i + n])) return true;
+  return false;
+}
+
 static bool previous_is(const token_list *list, const char *name) {
   if (list->count == 0) return false;
   const token *t = &list->at[list->count - 1];
   return t->end - t->start == strlen(name) && starts(t->start, name);
 }
 
-static void scan(size_t i, size_t end, bool macro) {
-  token_list list = {0};
+/* A macro's parameters, in parentheses, lie between their start and i. */
+static void scan(size_t i, size_t end, size_t parameters, bool macro) {
+  token_list list = {.parameters = parameters, .parameters_end = i};
   bool line_start = !macro;
   while (i < end) {
     const size_t start = i;
@@ -211,7 +220,7 @@ static void scan(size_t i, size_t end, bool macro) {
   free(list.at);
 }
 
-void scan_source(void) { scan(0, length, false); }
+void scan_source(void) { scan(0, length, 0, false); }
 
 void read_source(const char *from) {
   path = from;

@@ -8,6 +8,8 @@
 #include "internal.h"
 
 __thread emu_thread *emu_self;
+__thread uint3 threadIdx, blockIdx; /* what kernels see; cuda_runtime.h */
+__thread dim3 blockDim, gridDim;
 __thread emu_worker *emu_this_worker;
 
 uint64_t emu_random(uint64_t *state) {
@@ -15,6 +17,11 @@ uint64_t emu_random(uint64_t *state) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
   return x ^ (x >> 31);
+}
+
+static void set_self(emu_thread *t) {
+  emu_self = t;
+  threadIdx = t->index;
 }
 
 static unsigned random_below(emu_worker *w, unsigned n) { return (unsigned)((emu_random(&w->random) >> 32) * n >> 32); }
@@ -59,7 +66,7 @@ static void *next_context(emu_worker *w, const emu_thread *t, bool *same) {
     return emu_fiber_create(s->bottom, (size_t)(s->top - s->bottom), run_fiber);
   }
   if (w->ready_count > 0) {
-    emu_self = take_ready(w);
+    set_self(take_ready(w));
     *same = emu_self == t;
     return emu_self->context;
   }
@@ -99,7 +106,7 @@ static void run_fiber(void) {
     emu_thread *t = &w->threads[w->order[w->started++]];
     t->stack = stack;
     t->state = EMU_RUNNABLE;
-    emu_self = t;
+    set_self(t);
     call->entry(call->closure);
     thread_exit(w, t);
   } while (should_start(w));
@@ -123,15 +130,15 @@ static void lay_out_threads(emu_worker *w, emu_launch *launch) {
   const unsigned n = launch->threads_per_block;
   w->launch = launch;
   w->block.launch = launch;
-  w->block.blockDim = size;
-  w->block.gridDim = launch->call.grid;
+  blockDim = size;
+  gridDim = launch->call.grid;
   w->block.threads = w->threads;
   w->block.warps = w->warps;
   w->block.thread_count = n;
   w->block.arena = w->arena;
   for (unsigned i = 0; i < n; i++) {
     emu_thread *t = &w->threads[i];
-    t->threadIdx = (uint3){i % size.x, i / size.x % size.y, i / (size.x * size.y)};
+    t->index = (uint3){i % size.x, i / size.x % size.y, i / (size.x * size.y)};
     t->lane = i % EMU_WARP;
     t->block = &w->block;
     t->warp = &w->warps[i / EMU_WARP];
@@ -142,8 +149,8 @@ static void lay_out_threads(emu_worker *w, emu_launch *launch) {
 
 static void begin_block(emu_worker *w, uint64_t index) {
   emu_block *b = &w->block;
-  const dim3 grid = b->gridDim;
-  b->blockIdx = (uint3){(unsigned)(index % grid.x), (unsigned)(index / grid.x % grid.y), (unsigned)(index / ((uint64_t)grid.x * grid.y))};
+  const dim3 grid = w->launch->call.grid;
+  blockIdx = b->index = (uint3){(unsigned)(index % grid.x), (unsigned)(index / grid.x % grid.y), (unsigned)(index / ((uint64_t)grid.x * grid.y))};
   b->alive = b->thread_count;
   memset(b->barriers, 0, sizeof b->barriers);
   for (unsigned first = 0; first < b->thread_count; first += EMU_WARP) {
@@ -187,6 +194,6 @@ void emu_run_blocks(emu_worker *w, emu_launch *launch) {
 int emu_at(unsigned bx, unsigned by, unsigned bz, unsigned tx, unsigned ty, unsigned tz) {
   const emu_thread *t = emu_self;
   if (t == NULL) return 0;
-  const uint3 b = t->block->blockIdx, i = t->threadIdx;
+  const uint3 b = t->block->index, i = t->index;
   return b.x == bx && b.y == by && b.z == bz && i.x == tx && i.y == ty && i.z == tz;
 }

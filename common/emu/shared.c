@@ -5,6 +5,7 @@
  *
  * Declarations get their place when a thread first comes by, the same in every block. All bytes are 0xFF when a block starts; those
  * behind an array must still be so when it ends. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -12,7 +13,7 @@
 
 unsigned char *emu_arena_create(void) {
   unsigned char *arena = mmap(NULL, EMU_ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (arena == MAP_FAILED) return NULL;
+  if (arena == MAP_FAILED) abort();
   memset(arena, EMU_POISON, EMU_ARENA);
   return arena;
 }
@@ -65,9 +66,9 @@ static size_t damaged(const unsigned char *end) {
   return 0;
 }
 
-bool emu_arena_end_block(emu_worker *w) {
+void emu_arena_end_block(emu_worker *w) {
   emu_launch *launch = w->launch;
-  const uint3 b = w->block.blockIdx;
+  const uint3 b = w->block.index;
   bool whole = true;
   pthread_mutex_lock(&launch->lock);
   const size_t used = launch->shared_used, dynamic_end = EMU_RESERVED_SHARED + launch->call.shared_bytes;
@@ -82,5 +83,4 @@ bool emu_arena_end_block(emu_worker *w) {
                      b.x, b.y, b.z, s->type, s->name, s->where.file, s->where.line, past);
   }
   memset(w->arena + EMU_RESERVED_SHARED, EMU_POISON, used - EMU_RESERVED_SHARED);
-  return whole;
 }

@@ -85,7 +85,7 @@ static void execute_shuffle(emu_warp *warp, unsigned lanes) {
     if (lanes >> source & 1) {
       s->result = ((const shuffle *)warp->operands[source])->value;
     } else {
-      const emu_thread *t = &warp->threads[lane];
+      const emu_thread *t = emu_self = &warp->threads[lane]; /* its mistake, whoever noticed */
       emu_fail("%s at %s:%d: lane %u reads from lane %u, which %s", shuffle_name[s->how], t->where.file, t->where.line, lane, source,
                t->mask >> source & 1 ? "has exited" : "is not in the mask");
     }

@@ -3,53 +3,24 @@
  * Through float where that is safe: a sum, difference, product, quotient or square root of two halves rounded to 24 bits and then to 11
  * is the correctly rounded one, because 24 >= 2 * 11 + 2 (S. Figueroa, "When is double rounding innocuous?", 1995). */
 #pragma once
+#include "common/half.h"
 #include "cuda_runtime.h"
 
 #ifdef __cplusplus
 
 typedef struct __half_raw { unsigned short x; } __half_raw;
 
-/* Bits of the half nearest to a float; ties to even. NaN gives 0x7FFF, as the hardware does. */
-static inline unsigned short emu_float_to_half_bits(float value) {
-  const uint32_t bits = (uint32_t)__float_as_uint(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
-  if (magnitude > 0x7F800000) return 0x7FFF;
-  if (magnitude >= 0x477FF000) return (unsigned short)(sign | 0x7C00); /* 65520 and more round to infinity */
-  if (magnitude < 0x38800000) { /* below 2^-14: multiples of 2^-24, which is the spacing of floats at 0.5, so that adding 0.5 rounds */
-    const float shifted = __uint_as_float(magnitude) + 0.5f;
-    return (unsigned short)(sign | (__float_as_uint(shifted) - 0x3F000000));
-  }
-  const uint32_t rounded = magnitude + 0xFFF + (magnitude >> 13 & 1); /* the 13 bits that go: up from the half, and at the half if odd */
-  return (unsigned short)(sign | ((rounded >> 13) - (112 << 10)));    /* exponent bias 127 to 15 */
-}
-
-/* Exact. */
-static inline float emu_half_bits_to_float(unsigned short half) {
-  const uint32_t sign = (uint32_t)(half & 0x8000) << 16, magnitude = (uint32_t)(half & 0x7FFF) << 13;
-  if ((half & 0x7C00) == 0x7C00) return __uint_as_float(sign | 0x7F800000 | magnitude);
-  return __uint_as_float(sign | __float_as_uint(__uint_as_float(magnitude) * 0x1p112f)); /* bias 15 to 127; subnormals come out right */
-}
-
-/* Through float, but with the lowest bit set if anything was lost ("round to odd"), so that the second rounding decides alone. */
-static inline unsigned short emu_double_to_half_bits(double value) {
-  float narrow = (float)value;
-  if ((double)narrow != value && narrow == narrow && !(__float_as_uint(narrow) & 1)) {
-    const bool away = (double)fabsf(narrow) > fabs(value); /* even, and rounded away from 0: the odd one is one step back */
-    narrow = __uint_as_float(away ? __float_as_uint(narrow) - 1 : __float_as_uint(narrow) + 1);
-  }
-  return emu_float_to_half_bits(narrow);
-}
-
 struct __half {
   unsigned short bits;
 
   __half() = default;
   __half(const __half_raw &raw) : bits(raw.x) {}
-  __half(float value) : bits(emu_float_to_half_bits(value)) {}
-  __half(double value) : bits(emu_double_to_half_bits(value)) {}
-  __half(int value) : bits(emu_double_to_half_bits(value)) {}
-  __half(unsigned value) : bits(emu_double_to_half_bits(value)) {}
-  __half(long long value) : bits(emu_double_to_half_bits((double)value)) {}
-  operator float() const { return emu_half_bits_to_float(bits); }
+  __half(float value) : bits(half_from_float(value)) {}
+  __half(double value) : bits(half_from_double(value)) {}
+  __half(int value) : bits(half_from_double(value)) {}
+  __half(unsigned value) : bits(half_from_double(value)) {}
+  __half(long long value) : bits(half_from_double((double)value)) {}
+  operator float() const { return half_to_float(bits); }
   operator __half_raw() const { return {bits}; }
 };
 typedef __half half;
@@ -71,7 +42,7 @@ typedef __half2 half2;
 
 /* ---- conversions ---- */
 
-static inline float __half2float(__half a) { return emu_half_bits_to_float(a.bits); }
+static inline float __half2float(__half a) { return half_to_float(a.bits); }
 static inline __half __float2half(float a) { return __half(a); }
 static inline __half __float2half_rn(float a) { return __half(a); }
 static inline __half __double2half(double a) { return __half(a); }

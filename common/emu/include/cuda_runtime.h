@@ -28,11 +28,13 @@
 #define __inline_hint__
 #define __align__(n) __attribute__((aligned(n)))
 
-/* Built-in variables; read-only, as on a GPU. */
-#define threadIdx (static_cast<const uint3 &>(emu_self->threadIdx))
-#define blockIdx (static_cast<const uint3 &>(emu_self->block->blockIdx))
-#define blockDim (static_cast<const dim3 &>(emu_self->block->blockDim))
-#define gridDim (static_cast<const dim3 &>(emu_self->block->gridDim))
+/* Built-in variables, which the runtime sets before a thread goes on. To kernels they are constants: no thread sees its own change. */
+extern "C" {
+extern const __thread uint3 threadIdx __attribute__((tls_model("initial-exec")));
+extern const __thread uint3 blockIdx __attribute__((tls_model("initial-exec")));
+extern const __thread dim3 blockDim __attribute__((tls_model("initial-exec")));
+extern const __thread dim3 gridDim __attribute__((tls_model("initial-exec")));
+}
 static constexpr int warpSize = 32;
 
 constexpr size_t emu_greatest(std::initializer_list<size_t> values) {

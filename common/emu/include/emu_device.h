@@ -24,7 +24,7 @@ static inline void __nanosleep(unsigned) { emu_yield(); }
 /* ---- warps ---- */
 
 static inline void __syncwarp(unsigned mask = 0xFFFFFFFFu, EMU_HERE) { emu_syncwarp(mask, file, line); }
-static inline unsigned __activemask() { return emu_activemask(); } /* all lanes that have not exited: branches are not seen */
+static inline unsigned __activemask() { return emu_activemask(); } /* all lanes that have not exited yet: branches are not seen */
 static inline int __all_sync(unsigned mask, int predicate, EMU_HERE) { return (int)emu_vote(EMU_ALL, mask, predicate, file, line); }
 static inline int __any_sync(unsigned mask, int predicate, EMU_HERE) { return (int)emu_vote(EMU_ANY, mask, predicate, file, line); }
 static inline unsigned __ballot_sync(unsigned mask, int predicate, EMU_HERE) { return emu_vote(EMU_BALLOT, mask, predicate, file, line); }

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Runs every step over its suites: verified, and timed where there is something to time. Used by `make bench`.
+# usage: scripts/bench.sh BUILD_FOLDER [SUITE]
+# Writes build/results/NN-SUITE.csv and .json per run, build/results/bench.csv with all rows, and prints one table.
+set -u
+build=$1
+suite=${2:-}
+results=build/results
+mkdir -p "$results"
+
+if [ -n "$suite" ]; then
+  runs=("$suite|")
+elif [ "${build##*/}" = cuda ]; then
+  runs=("seed|" "image|--pass fprop" "resnet50|--pass fprop --batch 16")
+else
+  runs=("laptop|")
+fi
+steps=()
+for main in [0-9][0-9]_*/main.c; do steps+=("${main%%_*}"); done
+
+total=$((${#steps[@]} * ${#runs[@]}))
+number=0
+failed=0
+files=()
+for run in "${runs[@]}"; do
+  name=${run%%|*}
+  read -ra arguments <<<"${run#*|}"
+  for step in "${steps[@]}"; do
+    number=$((number + 1))
+    label=$(basename "$name")
+    base="$results/$step-$label"
+    printf '[%d/%d] step %s, %s %s ... ' "$number" "$total" "$step" "$label" "${arguments[*]}"
+    start=$SECONDS
+    if "$build/$step" --suite "$name" "${arguments[@]}" --csv "$base.csv" --json "$base.json" >"$base.log" 2>&1; then
+      printf '%s (%d s)\n' "$(tail -n 1 "$base.log")" $((SECONDS - start))
+    else
+      failed=1
+      printf 'FAILED, see %s\n' "$base.log"
+      grep -E 'WRONG|wrong at|:' "$base.log" | tail -n 5
+    fi
+    [ -f "$base.csv" ] && files+=("$base.csv")
+  done
+done
+[ ${#files[@]} -gt 0 ] || exit 1
+
+{
+  head -n 1 "${files[0]}"
+  for file in "${files[@]}"; do tail -n +2 "$file"; done
+} >"$results/bench.csv"
+awk -f scripts/table.awk "$results/bench.csv"
+printf '\nAll rows: %s; with every timing sample: %s/*.json\n' "$results/bench.csv" "$results"
+exit $failed

@@ -1,0 +1,77 @@
+# Bad input to a step: one line that names the thing and what was expected, exit status 2, nothing written. (The grammar's own list of bad
+# shapes is in problem.c, damaged .npy files are in npy.c; here the program is asked.)
+. tests/tap.inc
+B=${B:-build/emu}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# refused 'MESSAGE' ARGUMENTS...: with --csv, --json and --out files asked for, none may appear.
+refused() {
+  local want=$1 out status lines
+  shift
+  out=$("$B/02" "$@" --csv "$folder/o.csv" --json "$folder/o.json" 2>&1 >/dev/null)
+  status=$?
+  lines=$(printf '%s\n' "$out" | wc -l)
+  [ "$status" -eq 2 ] && [ "$lines" -eq 1 ] && [ "$out" = "$want" ] && [ -z "$(ls "$folder" | grep '^o\.')" ]
+  ok $? "$*"
+  [ "$status" -eq 2 ] && [ "$out" = "$want" ] || diag "status $status" "got  $out" "want $want"
+  rm -f "$folder"/o.*
+}
+
+fields='expected one of g mb ic ih iw oc oh ow kh kw sh sw dh dw ph pw n'
+refused '--shape: mb: expected an integer from 1 to 2147483647, got 0' --shape mb0ic3ih5oc4kh3
+refused '--shape: ic: expected an integer from 1 to 2147483647, got -3' --shape ic-3ih5oc4kh3
+refused '--shape: oc: expected a multiple of g2, got 7' --shape g2ic4ih5oc7kh3
+refused '--shape: kh: expected a filter of at most 5 pixels (ih5 padded by 0 on both sides), got 7' --shape ic4ih5oc7kh7
+refused '--shape: sh: expected an integer from 1 to 2147483647, got 0' --shape ic4ih5oc7kh3sh0
+refused '--shape: oh: expected 4 to 6 with ih5 kh3 ph1, got 50' --shape ic4ih5oc7oh50kh3ph1
+refused '--shape: mb ic ih iw: expected sizes whose product in bytes fits 64 bits, got 2000000000 x 2000000000 x 64 x 64' --shape mb2000000000ic2000000000ih64oc1kh1
+refused "--shape: shape: $fields, got \"rubbish\"" --shape rubbish
+refused '--shape: shape: expected nothing after the problem, got "rubbish"' --shape 'ic4ih5oc7kh3 rubbish'
+refused '--shape: shape: expected benchdnn fields such as mb16ic64ih56oc128oh56kh3ph1, got an empty string' --shape ''
+refused '--shape: shape: expected a 2-D convolution, got a 3-D one (id, od, kd, sd, dd or pd)' --shape ic4id5ih5oc7kd3kh3
+
+# A problem that fits 64 bits but no machine: the figures are this machine's.
+out=$("$B/02" --shape mb1000ic1000ih10000oc10kh1 --out "$folder/o.npy" --pass fprop --kernel 02a 2>&1 >/dev/null)
+status=$?
+[ "$status" -eq 2 ] && [[ "$out" == "--shape: mb, ic, oc, ih, iw: expected a problem that fits memory: needs "*" GB of "*" memory, "* ]] && [ ! -e "$folder/o.npy" ]
+ok $? "a problem larger than memory: $out"
+
+refused '--pass: expected fprop, dgrad, wgrad or all, got "backward"' --pass backward
+refused '--dtype: expected fp32, fp16 or all, got "fp8"' --dtype fp8
+refused '--layout: expected NCHW, NHWC or all, got "CHWN"' --layout CHWN
+refused '--kernel: expected a kernel of this step (see --help), got "01a"' --kernel 01a
+refused '--pass, --dtype, --layout, --kernel: expected a combination that step 02 has a kernel for (see --help)' --kernel 02b --pass fprop
+refused '--seed: expected an integer from 0 to 9223372036854775807, got "x"' --seed x
+refused '--batch: expected an integer from 1 to 2147483647, got "0"' --batch 0
+refused '--random: expected an integer from 1 to 1000000, got "0"' --random 0
+refused '--shape, --suite, --random: expected one of them' --shape ic1ih5oc1kh3 --suite nasty
+refused "$B/02: expected options only (see --help), got \"ic1ih5oc1kh3\"" ic1ih5oc1kh3
+refused "$B/02: unrecognized option '--shapes'" --shapes ic1ih5oc1kh3
+out=$("$B/02" --shape 2>&1 >/dev/null)
+ok "$([ $? -eq 2 ] && [ "$out" = "$B/02: option '--shape' requires an argument" ] && echo 0 || echo 1)" "--shape without its string: $out"
+
+printf 'mb1ic1ih5oc1kh3\n# fine so far\nmb1ic1ih5oc1kh3sh0\n' >"$folder/suite"
+refused "--suite: $folder/suite:3: sh: expected an integer from 1 to 2147483647, got 0" --suite "$folder/suite"
+refused '--suite: no-such-suite: expected a readable file of benchdnn lines: No such file or directory' --suite no-such-suite
+refused "--suite: $folder: expected a readable file of benchdnn lines: Is a directory" --suite "$folder"
+
+shape='--shape mb1ic1ih5oc1kh3 --pass fprop --kernel 02a'
+refused "$folder/none.npy: expected a readable .npy file: No such file or directory" $shape --x "$folder/none.npy" --out "$folder/o.npy"
+printf 'no array' >"$folder/text.npy"
+refused "$folder/text.npy: expected a .npy file (magic \\x93NUMPY)" $shape --x "$folder/text.npy" --out "$folder/o.npy"
+"$B/02" $shape --no-time --out "$folder/y.npy" >/dev/null
+head -c 140 "$folder/y.npy" >"$folder/cut.npy"
+refused "$folder/cut.npy: truncated: expected 36 bytes of data, got 12" --shape mb1ic1ih5oc1kh3 --pass dgrad --dy "$folder/cut.npy" --out "$folder/o.npy"
+refused "$folder/y.npy: shape: expected (1, 1, 5, 5) for n,c,h,w, got (1, 1, 3, 3)" $shape --x "$folder/y.npy" --out "$folder/o.npy"
+sed 's/<f4/<f8/' "$folder/y.npy" >"$folder/f8.npy"
+refused "$folder/f8.npy: descr: expected '<f4' (fp32), got '<f8'" --shape mb1ic1ih5oc1kh3 --pass dgrad --dy "$folder/f8.npy" --out "$folder/o.npy"
+refused '--dy: expected one of the tensors that fprop reads (--x, --w)' $shape --dy "$folder/y.npy"
+refused '--x, --w, --dy: expected one --shape and one --pass with a .npy file' --x "$folder/y.npy"
+refused '--out: expected one kernel, 2 do this pass: choose one with --kernel' --pass wgrad --out "$folder/o.npy"
+
+out=$("$B/02" --csv /no/such/folder/o.csv 2>&1 >/dev/null)
+ok "$([ $? -eq 2 ] && [ "$out" = '--csv: /no/such/folder/o.csv: cannot write: No such file or directory' ] && echo 0 || echo 1)" "$out"
+"$B/02" --help | grep -q -- '--suite NAME|FILE'
+ok $? "--help helps"
+done_testing

@@ -1,0 +1,144 @@
+/* Does the checker refuse wrong results, and only those? Kernels with one planted defect each run through the harness's own trial. */
+#include <math.h>
+#include <string.h>
+
+#include "common/bound.h"
+#include "common/random.h"
+#include "common/trial.h"
+#include "common/verify.h"
+#include "tests/products.h"
+#include "tests/tap.h"
+
+/* ---------------------------------------------------------------- a kernel that can do wrong */
+
+typedef enum { NONE, NAN_ELEMENT, WRONG_ELEMENT, DROPPED_PRODUCT, UNWRITTEN_TILE, WRITE_BEFORE, WRITE_PAST, WRITE_PAST_WORKSPACE, CHANGED_INPUT, DEFECTS } defect;
+static const char *const defect_names[DEFECTS] = {
+    "no defect",         "a NaN",         "one wrong element", "one dropped product", "an unwritten tile", "a write one before the output",
+    "a write one past the output", "a write one past the workspace", "a changed input"};
+
+static struct {
+  defect planted;
+  conv_pass pass;
+  conv_dtype dtype;
+  conv_layout layout;
+} test;
+
+enum { WORKSPACE_BYTES = 100 };
+static size_t workspace_bytes(const conv_problem *p) { return (void)p, WORKSPACE_BYTES; }
+static double growth(const conv_problem *p) { return growth_chain_fp32((double)problem_terms(p, test.pass)); }
+
+static cudaError_t launch(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  (void)stream;
+  conv_tensor tensors[3];
+  void *const data[3] = {b->x, b->w, b->y};
+  for (int role = 0; role < 3; role++) {
+    tensors[role] = tensor_describe(p, (tensor_role)role, test.dtype, test.layout);
+    tensors[role].data = data[role];
+  }
+  conv_tensor *out = &tensors[pass_output(test.pass)];
+  product_lists lists = list_products(p, test.pass, tensors);
+  const int64_t victim = out->count / 2;
+  for (int64_t i = 0; i < out->count; i++) {
+    if (test.planted == UNWRITTEN_TILE && i >= victim && i < victim + 8) continue;
+    double sum = sum_products(&lists, i, ORDER_FORWARD);
+    if (i == victim && test.planted == NAN_ELEMENT) sum = NAN;
+    if (i == victim && test.planted == WRONG_ELEMENT) sum += 0.02 * fabs(sum) + 0.01; /* a per cent or two: a loose tolerance would pass it */
+    if (i == victim && test.planted == DROPPED_PRODUCT) sum -= (double)lists.a[lists.start[i]] * (double)lists.b[lists.start[i]];
+    tensor_set(out, i, sum);
+  }
+  const float one = 1;
+  char *const from = out->data;
+  if (test.planted == WRITE_BEFORE) memcpy(from - dtype_bytes(test.dtype), &one, dtype_bytes(test.dtype));
+  if (test.planted == WRITE_PAST) memcpy(from + tensor_bytes(out), &one, dtype_bytes(test.dtype));
+  if (test.planted == WRITE_PAST_WORKSPACE) ((char *)b->workspace)[WORKSPACE_BYTES] = 1;
+  if (test.planted == CHANGED_INPUT) tensor_set(&tensors[pass_input_a(test.pass)], 3, 0.5);
+  free_products(&lists);
+  return cudaSuccess;
+}
+
+/* Runs the kernel through a trial; returns the status of its one row. */
+static result_status run_trial(const conv_problem *p) {
+  const conv_kernel kernel = {.name = "test", .idea = "", .place = ON_CPU, .pass = test.pass, .dtype = test.dtype, .layout = test.layout,
+                              .workspace_bytes = workspace_bytes, .launch = launch, .growth = growth};
+  step_options options = {.seed = 1, .one_shape = true};
+  machine m;
+  machine_open_cpu(&m);
+  report r = {.machine = &m, .text = fopen("/dev/null", "w")};
+  const trial t = {.problem = p, .pass = test.pass, .dtype = test.dtype, .layout = test.layout, .place = ON_CPU, .kernels = {&kernel}, .kernel_count = 1,
+                   .options = &options, .machine = &m};
+  const int status = trial_run(&t, &r);
+  fclose(r.text);
+  return status == 0 && r.right == 1 && r.wrong == 0 ? RESULT_RIGHT : RESULT_WRONG;
+}
+
+static void planted_defects(void) {
+  conv_problem p;
+  char error[256];
+  ok(problem_parse(&p, "g2mb2ic4ih7oc6kh3ph1", error, sizeof error) == 0, "the problem for the planted defects");
+  for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
+    for (int layout = 0; layout < LAYOUT_COUNT; layout++)
+      for (int pass = 0; pass < PASS_COUNT; pass++)
+        for (int planted = 0; planted < DEFECTS; planted++) {
+          test.dtype = (conv_dtype)dtype, test.layout = (conv_layout)layout, test.pass = (conv_pass)pass, test.planted = (defect)planted;
+          const result_status want = planted == NONE ? RESULT_RIGHT : RESULT_WRONG;
+          ok(run_trial(&p) == want, "%s %s %s: %s is %s", dtype_name(test.dtype), layout_name(test.layout), pass_name(test.pass), defect_names[planted],
+             want == RESULT_RIGHT ? "accepted" : "refused");
+        }
+}
+
+/* ---------------------------------------------------------------- right results in other orders of summation */
+
+/* One random problem: every order of summation must be within the bound. zero_mean: which scale and which data. Returns the worst share of
+ * the bound, or infinity. */
+static double right_result(uint64_t seed, conv_pass pass, conv_dtype dtype, bool zero_mean) {
+  const conv_problem p = problem_random(seed);
+  conv_tensor tensors[3];
+  char error[256];
+  for (int role = 0; role < 3; role++) {
+    tensors[role] = tensor_describe(&p, (tensor_role)role, dtype, seed % 2 ? LAYOUT_NCHW : LAYOUT_NHWC);
+    if (tensor_alloc(&tensors[role])) return INFINITY;
+    tensor_fill_normal(&tensors[role], seed + (uint64_t)role);
+    for (int64_t i = 0; !zero_mean && i < tensors[role].count; i++) tensor_set(&tensors[role], i, fabs(tensor_get(&tensors[role], i)));
+  }
+  conv_reference reference;
+  double worst = INFINITY;
+  conv_tensor *out = &tensors[pass_output(pass)];
+  if (reference_compute(&reference, &p, pass, &tensors[pass_input_a(pass)], &tensors[pass_input_b(pass)], zero_mean, false, error, sizeof error) == 0) {
+    product_lists lists = list_products(&p, pass, tensors);
+    worst = 0;
+    for (int order = 0; order < ORDER_COUNT; order++) {
+      for (int64_t i = 0; i < out->count; i++) tensor_set(out, i, sum_products(&lists, i, order));
+      const conv_verdict verdict = verify_output(out, &reference, COMPARE_BOUND, growth_chain_fp32((double)problem_terms(&p, pass)), NULL);
+      if (!verdict.right) worst = INFINITY;
+      if (verdict.worst_share > worst) worst = verdict.worst_share;
+    }
+    free_products(&lists);
+    reference_free(&reference);
+  }
+  for (int role = 0; role < 3; role++) tensor_free(&tensors[role]);
+  return worst;
+}
+
+static void right_results(void) {
+  enum { SHAPES = 10000 };
+  for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
+    for (int zero_mean = 0; zero_mean < 2; zero_mean++) {
+      int refused = 0;
+      double worst = 0;
+#pragma omp parallel for reduction(+ : refused) reduction(max : worst) schedule(dynamic, 16)
+      for (int i = 0; i < SHAPES; i++) {
+        const double share = right_result((uint64_t)i, (conv_pass)(i % PASS_COUNT), (conv_dtype)dtype, zero_mean);
+        if (!(share <= 1)) refused++;
+        if (share > worst) worst = share;
+      }
+      ok(refused == 0, "%s, %s data: %d random shapes in %d orders of summation are right (worst: %.0f %% of the bound)", dtype_name((conv_dtype)dtype),
+         zero_mean ? "zero-mean" : "positive", SHAPES, ORDER_COUNT, 100 * worst);
+    }
+}
+
+int main(void) {
+  plan(0);
+  planted_defects();
+  right_results();
+  return done_testing();
+}

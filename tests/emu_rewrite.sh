@@ -1,0 +1,182 @@
+#!/bin/sh
+# The rewriter changes what it understands, keeps the rest to the letter, and says in one line what it does not understand.
+# REWRITE is its path; CXX the compiler that must accept the result (g++ if unset); run from the top of the repository.
+: "${REWRITE:?path of the rewriter}"
+case $REWRITE in /*) ;; *) REWRITE=$PWD/$REWRITE ;; esac
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+count=0 failed=0
+
+ok() { # condition's status, text
+  count=$((count + 1))
+  if [ "$1" -eq 0 ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; failed=1; fi
+}
+
+# Rewrites standard input; the result without its #line in $dir/out, messages in $dir/message, the exit status as status.
+rewrite() {
+  cat > "$dir/in.cu"
+  rm -f "$dir/out.cpp"
+  (cd "$dir" && "$REWRITE" in.cu out.cpp) 2> "$dir/message"
+  status=$?
+  [ -f "$dir/out.cpp" ] && tail -n +2 "$dir/out.cpp" > "$dir/out"
+}
+becomes() { # expected text, what it shows; the source on standard input
+  rewrite
+  [ $status -eq 0 ] && [ "$(cat "$dir/out")" = "$1" ]
+  result=$?
+  ok $result "$2"
+  [ $result -eq 0 ] || { echo "# got:"; cat "$dir/message" "$dir/out" | sed 's/^/#   /'; }
+}
+
+stays() { # what it shows
+  rewrite
+  [ $status -eq 0 ] && cmp -s "$dir/in.cu" "$dir/out"
+  ok $? "$1"
+}
+
+fails() { # message, what it shows; the source on standard input
+  rewrite
+  [ $status -eq 2 ] && [ "$(cat "$dir/message")" = "$1" ] && [ ! -f "$dir/out.cpp" ]
+  result=$?
+  ok $result "$2"
+  [ $result -eq 0 ] || { echo "# status $status:"; sed 's/^/#   /' "$dir/message"; }
+}
+
+# ---- launches ----
+
+becomes 'void f() { emu_configure("k", k, 1, 32)(); }' "a plain launch" <<'END'
+void f() { k<<<1, 32>>>(); }
+END
+becomes 'emu_configure("a::k<B<int>, (2 > 1)>", a::k<B<int>, (2 > 1)>, dim3(g<1>(n), 2), b[1], 4 * n, s)(x, y);' "a template in a namespace, four arguments" <<'END'
+a::k<B<int>, (2 > 1)><<<dim3(g<1>(n), 2), b[1], 4 * n, s>>>(x, y);
+END
+becomes 'return emu_configure("::k", ::k, 1, 2)(), emu_configure("table[i].run", table[i].run, 1, 2)(), emu_configure("(*p)", (*p), 1, 2)();' "a global name, a table entry, a pointer" <<'END'
+return ::k<<<1, 2>>>(), table[i].run<<<1, 2>>>(), (*p)<<<1, 2>>>();
+END
+becomes '  emu_configure("k<A, B>", k<A, /* one */
+    B>, grid, // two
+       block)(
+      x);
+int after;' "a launch over several lines keeps its lines and comments" <<'END'
+  k<A, /* one */
+    B><<<grid, // two
+       block>>>(
+      x);
+int after;
+END
+becomes '#define RUN(kernel, n) \
+  emu_configure(#kernel, kernel, 1, \
+           n)(0)' "a launch in a macro names what the macro is used with" <<'END'
+#define RUN(kernel, n) \
+  kernel<<<1, \
+           n>>>(0)
+END
+stays "shifts, templates, comments, strings, characters and numbers stay" <<'END'
+int a = x << 3, b = y >> 2; v<v<v<int>>> c; // k<<<1, 2>>>()
+const char *s = "k<<<1, 2>>>()", *r = R"x(k<<<1, 2>>>("))x"; /* __shared__ int k; */ char q = '"', t = '\\';
+int million = 1'000'000;
+END
+becomes '#include <k.h> // it'"'"'s
+#error don'"'"'t /* <<<
+>>> */
+#if 0
+
+#endif
+ 
+int x;' "directives stay, pragma unroll goes" <<'END'
+#include <k.h> // it's
+#error don't /* <<<
+>>> */
+#if 0
+#pragma unroll 4
+#endif
+ #pragma unroll
+int x;
+END
+
+# ---- __shared__ ----
+
+cat > "$dir/shared.cu" <<'END'
+#include <cuda_runtime.h>
+template <typename T, int N>
+__global__ void k(T *p) {
+  __shared__ T plain[N > 4 ? N : 4][2 * N];
+  __shared__ float scalar;
+  __shared__ __align__(16) unsigned char bytes[100];
+  alignas(64) __shared__ volatile int late[3];
+  extern __shared__ __align__(128) unsigned char dynamic[];
+  extern __shared__ float rows[][32];
+  __shared__ T const *pointers
+      [4];
+  static_assert(sizeof(plain) == sizeof(T) * N * 2 * N && sizeof(scalar) == 4 && sizeof(bytes) == 100 && sizeof(late) == 12 && sizeof(rows[0]) == 128, "");
+  scalar = 1;
+  pointers[0] = p;
+  p[0] = (T)(plain[0][0] + scalar + bytes[0] + late[0] + dynamic[0] + rows[0][0]);
+  static_assert(__LINE__ == 16, "lines keep their numbers");
+}
+void run(float *p) { k<float, 8><<<1, 1>>>(p); }
+END
+"$REWRITE" "$dir/shared.cu" "$dir/shared.cpp" && ${CXX:-g++} -std=c++20 -Wall -Wextra -Werror -Icommon/emu/include -fsyntax-only "$dir/shared.cpp"
+ok $? "all forms of __shared__ keep type, size and line, and compile without a warning"
+
+# ---- what it refuses ----
+
+fails 'in.cu:2: a second variable after __shared__, expected one declaration for each' "two declarators" <<'END'
+void k() {
+  __shared__ float a[2], b[2];
+}
+END
+fails 'in.cu:1: a __shared__ variable with a value, expected none: threads have to write it' "an initial value" <<'END'
+void k() { __shared__ int n = 0; }
+END
+fails 'in.cu:1: __shared__ outside of a function, expected it inside the kernel that uses it' "a shared variable at file scope" <<'END'
+namespace a { extern __shared__ int all[]; }
+END
+fails 'in.cu:1: __shared__ array without a size, expected one, or extern in front' "no size" <<'END'
+void k() { __shared__ int all[]; }
+END
+fails 'in.cu:1: extern __shared__ with a size or without [], expected extern __shared__ type name[];' "extern with a size" <<'END'
+void k() { extern __shared__ int all[4]; }
+END
+fails 'in.cu:1: __shared__ in the middle of a declaration, expected it at its start' "a qualifier in the wrong place" <<'END'
+void k() { int __shared__ all[4]; }
+END
+fails 'in.cu:1: __shared__ outside of a function, expected it inside the kernel that uses it' "a shared parameter" <<'END'
+void k(__shared__ int *p) { }
+END
+fails 'in.cu:1: a parenthesis in a __shared__ declaration, expected __shared__ type name[sizes];' "a function pointer" <<'END'
+void k() { __shared__ void (*f)(); }
+END
+fails 'in.cu:1: __shared__ without a type and a name, expected __shared__ type name[sizes];' "no type" <<'END'
+void k() { __shared__ x; }
+END
+fails 'in.cu:3: 1 argument between <<< and >>>, expected 2 to 4 (a template call with a comma goes in parentheses)' "too few launch arguments" <<'END'
+
+void f() {
+  k<<<1>>>(); }
+END
+fails 'in.cu:1: 5 arguments between <<< and >>>, expected 2 to 4 (a template call with a comma goes in parentheses)' "too many" <<'END'
+void f() { k<<<1, 2, 3, 4, 5>>>(); }
+END
+fails 'in.cu:1: <<< without its end, expected >>> and the arguments in parentheses' "no end" <<'END'
+void f() { k<<<1, 2>>(); }
+END
+fails 'in.cu:1: >>> without arguments, expected >>>(arguments)' "no arguments" <<'END'
+void f() { k<<<1, 2>>>; }
+END
+fails 'in.cu:1: <<< without a kernel before it, expected name<<<grid, block>>>(arguments)' "no kernel" <<'END'
+void f() { 3 <<<1, 2>>>(); }
+END
+fails 'in.cu:2: a comment that does not end, expected */' "an open comment" <<'END'
+int x;
+/* and so on
+END
+fails 'in.cu:1: a string or character that does not end on its line, expected "' "an open string" <<'END'
+const char *s = "abc;
+END
+
+"$REWRITE" "$dir/none.cu" "$dir/none.cpp" 2> /dev/null
+[ $? -eq 1 ]
+ok $? "a file that is not there is exit status 1"
+echo "1..$count"
+exit $failed

@@ -1,0 +1,54 @@
+# Every kernel of every step, all passes: the nasty list, the laptop suite, random shapes; and the same results whatever the order in
+# which an emulated GPU runs its blocks and lanes.
+. tests/tap.inc
+B=${B:-build/emu}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# verified STEP TEXT ARGUMENTS...: the step must end with status 0, something right, nothing wrong and nothing skipped.
+verified() {
+  local step=$1 text=$2 status
+  shift 2
+  "$B/$step" --no-time "$@" >"$log" 2>&1
+  status=$?
+  grep -qE '^[1-9][0-9]* right, 0 wrong, 0 skipped$' "$log" || status=1
+  ok "$status" "$step $text: $(tail -n 1 "$log")"
+  [ "$status" -eq 0 ] || grep -B 3 -A 6 -m 2 -E 'WRONG|SKIP|:' "$log" | sed 's/^/# /'
+}
+
+for main in [0-9][0-9]_*/main.c; do
+  step=${main%%_*}
+  verified "$step" "on the nasty list" --suite nasty
+  verified "$step" "on the laptop suite" --suite laptop
+  verified "$step" "on 100 random shapes" --random 100 --seed 1
+  verified "$step" "on 100 random shapes, integers only" --random 100 --seed 2 --exact
+  if [ "$step" != 00 ] && [ "${B##*/}" = emu ]; then
+    for seed in 1 2 3; do EMU_SEED=$seed verified "$step" "in a shuffled order of blocks and lanes ($seed)" --random 30 --seed $((10 + seed)); done
+  fi
+done
+
+# One kernel against another through .npy files: what 00 writes, 00 and 01 read and agree on.
+folder=$(mktemp -d)
+trap 'rm -rf "$log" "$folder"' EXIT
+shape='g2mb2ic6ih9oc8kh3sh2ph1'
+"$B/00" --shape "$shape" --pass fprop --kernel 00a --exact --out "$folder/none.npy" >/dev/null 2>&1
+ok $? "--out with --exact"
+"$B/00" --shape "$shape" --pass fprop --kernel 00a --no-time --out "$folder/y.npy" >/dev/null
+ok $? "--out writes y.npy"
+"$B/00" --shape "$shape" --pass dgrad --kernel 00a --no-time --dy "$folder/y.npy" --out "$folder/dx0.npy" >"$log"
+ok $? "00a takes it as --dy and writes dx"
+"$B/01" --shape "$shape" --pass dgrad --kernel 01a --no-time --dy "$folder/y.npy" --out "$folder/dx1.npy" >"$log"
+ok $? "01a does the same"
+perl -e 'sub floats { open my $f, "<:raw", shift or die; local $/; my $d = <$f>; (length $d, unpack("f<*", substr $d, 128)) }
+         my @a = floats($ARGV[0]); my @b = floats($ARGV[1]); my $bad = $a[0] != $b[0] || @a != 1 + 2 * 6 * 9 * 9;
+         for (1 .. $#a) { $bad++ if !(abs($a[$_] - $b[$_]) <= 1e-4) } exit($bad > 0)' "$folder/dx0.npy" "$folder/dx1.npy"
+ok $? "both files hold the same dx"
+
+# CSV and JSON: as many fields in every row as in the header; JSON that perl can walk.
+"$B/01" --suite nasty --no-time --csv "$folder/r.csv" --json "$folder/r.json" >/dev/null
+perl -ne 'chomp; my $n = 1; my $q = 0; for (split //) { $q = !$q if $_ eq "\""; $n++ if $_ eq "," && !$q } $want //= $n; $bad++ if $n != $want; END { exit($bad || $. < 70) }' "$folder/r.csv"
+ok $? "every CSV row has the header's number of fields ($(head -n 1 "$folder/r.csv" | tr ',' '\n' | wc -l))"
+perl -MJSON::PP -e 'local $/; my $r = decode_json(<STDIN>); exit(!(@$r > 70 && $r->[0]{kernel} eq "01a" && $r->[0]{status} eq "right"))' <"$folder/r.json"
+ok $? "the JSON parses"
+ok "$([ -e "$folder/r.csv.partial" ] && echo 1 || echo 0)" "no partial file is left"
+done_testing
