@@ -177,4 +177,5 @@ test: all $(TESTS) nvcc-check
 clean:
 	rm -rf build
 
+-include common/emu/modes.mk
 -include $(shell find build -name '*.d' 2>/dev/null)
