@@ -15,7 +15,7 @@ CXX := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),g++)
 endif
 
 # ---------------------------------------------------------------- what this machine has
-NVCC ?= $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+NVCC ?= $(shell for n in nvcc /usr/local/cuda/bin/nvcc; do $$n --version >/dev/null 2>&1 && command -v $$n && break; done)
 NVCC := $(NVCC)
 GPU_CAPABILITY := $(shell PATH="$$PATH:/usr/lib/wsl/lib" nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d '. ')
 BACKEND ?= $(if $(and $(NVCC),$(GPU_CAPABILITY)),cuda,emu)
@@ -55,7 +55,7 @@ CFLAGS_ALL = -std=c17 -D_GNU_SOURCE $(OPTIMIZE) -g $(WARNINGS) $(OPENMP) $(if $(
 
 # ---------------------------------------------------------------- the two backends
 ifeq ($(BACKEND),cuda)
-CUDA_INCLUDE := -isystem $(dir $(NVCC))../include
+CUDA_INCLUDE := $(patsubst -I%,-isystem %,$(shell $(NVCC) --dryrun -x cu /dev/null -c 2>&1 | sed -n 's/^.. INCLUDES="\(.*\)" *$$/\1/p'))
 CFLAGS_ALL += $(CUDA_INCLUDE)
 RUNTIME :=
 LINK = $(NVCC) -ccbin $(CXX) $(GENCODE) $(if $(OPENMP),-Xcompiler $(OPENMP)) -o $@ $^ -lm -ldl
