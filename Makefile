@@ -43,8 +43,10 @@ TOOLS := $(patsubst common/tools/%.c,%,$(wildcard common/tools/*.c))
 HARNESS := $(patsubst %,$(B)/%.o,$(wildcard common/*.c common/*.cu) 00_cpu_reference/a_definition.c)
 LIBRARY := $(B)/libharness.a
 step_objects = $(filter-out $(HARNESS),$(patsubst %,$(B)/%.o,$(wildcard $(call folder,$(1))/*.c $(call folder,$(1))/*.cu)))
-TESTS := $(patsubst %,$(B)/%,$(basename $(wildcard tests/*.c tests/*.cu)))
-TEST_SCRIPTS := $(wildcard tests/*.sh)
+# Tests of the emulator itself make no sense on a GPU; emu_features and emu_half hold on both: what they prove of the emulator, a GPU does too.
+EMU_ONLY = $(if $(filter cuda,$(BACKEND)),tests/emu_api% tests/emu_failures% tests/emu_rewrite% tests/emu_aarch64% tests/check_% tests/count_%)
+TESTS = $(patsubst %,$(B)/%,$(basename $(filter-out $(EMU_ONLY),$(wildcard tests/*.c tests/*.cu))))
+TEST_SCRIPTS = $(filter-out $(EMU_ONLY),$(wildcard tests/*.sh))
 
 # V=1 prints whole commands, else one short line each.
 Q := $(if $(V),,@)
@@ -114,7 +116,7 @@ $(1): $(B)/$(1) ## build step $(1)
 run-$(1): $(B)/$(1)
 	@$(B)/$(1) $$(RUN_ARGS)
 endef
-RUN_ARGS = $(if $(RANDOM_SHAPES),--random '$(RANDOM_SHAPES)') $(if $(SHAPE),--shape '$(SHAPE)') $(if $(SUITE),--suite '$(SUITE)') $(if $(PASS),--pass '$(PASS)') $(if $(KERNEL),--kernel '$(KERNEL)') $(ARGS)
+RUN_ARGS = $(if $(BATCH),--batch '$(BATCH)') $(if $(RANDOM_SHAPES),--random '$(RANDOM_SHAPES)') $(if $(SHAPE),--shape '$(SHAPE)') $(if $(SUITE),--suite '$(SUITE)') $(if $(PASS),--pass '$(PASS)') $(if $(KERNEL),--kernel '$(KERNEL)') $(ARGS)
 $(foreach s,$(STEPS),$(eval $(call step_rules,$(s))))
 
 $(B)/tools/%: $(B)/common/tools/%.c.o $(LIBRARY)
@@ -140,7 +142,7 @@ help:
 	@echo "make test                  all tests; ends with 'N passed, N failed'"
 	@echo
 	@echo "make 01                    build a step: $(STEPS)"
-	@echo "make run-01                run it; SHAPE='mb1ic16ih28oc16oh28kh3ph1' PASS=fprop|dgrad|wgrad KERNEL=01a SUITE=nasty ARGS='--help'"
+	@echo "make run-01                run it; SHAPE='mb1ic16ih28oc16oh28kh3ph1' PASS=fprop|dgrad|wgrad KERNEL=01a SUITE=nasty BATCH=8 ARGS='--help'"
 	@echo "make image                 filter a photograph; IMAGE=photo.png FILTER=sobel|gaussian|sharpen|emboss|FILE SIZE=4000 STEP=02"
 	@echo "make bench SUITE=resnet50  one suite of common/suites/ (or a file of benchdnn lines) through every step"
 	@echo "make nvcc-check            compile every kernel with nvcc for $(if $(NVCC),sm_80 sm_90a sm_$(NEWEST_ARCH),its architectures) (needs no GPU)"

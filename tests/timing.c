@@ -1,0 +1,103 @@
+/* Does the timing do what timing.h says? Contenders that keep a diary: who ran when, on which buffer set, and what was checked. */
+#include "common/timing.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "tests/tap.h"
+
+enum { DIARY = 100000, SETS = 4 };
+
+typedef struct {
+  char who;
+  int runs[SETS], poisoned_at, checked_at; /* counts of runs when it happened; -1: never */
+  int poisons, checks;
+  double microseconds;
+} player;
+
+static char diary[DIARY];
+static int entries;
+
+static int total(const player *p) {
+  int sum = 0;
+  for (int i = 0; i < SETS; i++) sum += p->runs[i];
+  return sum;
+}
+
+static void busy(double microseconds) {
+  struct timespec start, now;
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  do clock_gettime(CLOCK_MONOTONIC, &now);
+  while ((double)(now.tv_sec - start.tv_sec) * 1e6 + (double)(now.tv_nsec - start.tv_nsec) * 1e-3 < microseconds);
+}
+
+static cudaError_t enqueue(void *context, int set, cudaStream_t stream) {
+  player *p = context;
+  (void)stream;
+  p->runs[set]++;
+  if (entries < DIARY) diary[entries++] = p->who;
+  busy(p->microseconds);
+  return cudaSuccess;
+}
+
+static cudaError_t poison(void *context) {
+  player *p = context;
+  p->poisons++;
+  p->poisoned_at = total(p);
+  return cudaSuccess;
+}
+
+static cudaError_t check(void *context) {
+  player *p = context;
+  p->checks++;
+  p->checked_at = total(p);
+  return cudaSuccess;
+}
+
+static void on_cpu(void) {
+  player a = {.who = 'a', .microseconds = 200}, b = {.who = 'b', .microseconds = 600}, slow = {.who = 's', .microseconds = 1};
+  contender turns[3] = {
+      {.enqueue = enqueue, .poison = poison, .check = check, .context = &a, .first_seconds = 200e-6},
+      {.enqueue = enqueue, .poison = poison, .check = check, .context = &b, .first_seconds = 600e-6},
+      {.enqueue = enqueue, .poison = poison, .check = check, .context = &slow, .first_seconds = 1.5},
+  };
+  machine m;
+  machine_open_cpu(&m);
+  ok(time_in_turns(turns, 3, ON_CPU, SETS, &m) == cudaSuccess, "three contenders on the CPU");
+  ok(turns[0].count == TIMING_SAMPLES && turns[1].count == TIMING_SAMPLES, "20 samples each (%d, %d)", turns[0].count, turns[1].count);
+  ok(turns[0].min_us >= 200 && turns[0].min_us <= turns[0].median_us && turns[0].median_us <= turns[0].p90_us, "minimum, median and 90th percentile are in order (%.0f %.0f %.0f us)",
+     turns[0].min_us, turns[0].median_us, turns[0].p90_us);
+  ok(turns[0].median_us < turns[1].median_us, "the faster one is faster");
+  ok(a.runs[0] == a.runs[1] && a.runs[0] == a.runs[3] && a.runs[0] == TIMING_SAMPLES + 1, "every sample goes over all buffer sets, after one warm-up");
+  diary[entries < DIARY ? entries : DIARY - 1] = 0;
+  ok(strncmp(diary, "aaaabbbbaaaabbbbaaaabbbb", 24) == 0, "they take turns, sample by sample");
+  ok(a.poisons == 1 && a.checks == 1 && a.poisoned_at == total(&a) - SETS && a.checked_at == total(&a), "outputs are poisoned before the last sample and checked after it");
+  ok(total(&slow) == 0 && turns[2].count == 1 && turns[2].median_us == 1.5e6, "a launch of over a second is not repeated: its one time stands");
+}
+
+/* On a GPU the harness captures the launches into graphs. A contender without kernels still shows which sets were captured, and how often. */
+static void on_gpu(void) {
+  int devices = 0;
+  machine m;
+  char error[256];
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0 || machine_open_gpu(&m, error, sizeof error)) {
+    ok(1, "graph timing # SKIP no device");
+    return;
+  }
+  player a = {.who = 'a'}, b = {.who = 'b'};
+  contender turns[2] = {{.enqueue = enqueue, .poison = poison, .check = check, .context = &a, .first_seconds = 1e-6},
+                        {.enqueue = enqueue, .poison = poison, .check = check, .context = &b, .first_seconds = 1e-6}};
+  ok(time_in_turns(turns, 2, ON_GPU, SETS, &m) == cudaSuccess, "two contenders on the device");
+  ok(a.runs[1] == 3 && a.runs[2] == 3 && a.runs[3] == 3 && a.runs[0] == 3 + 12, "captured once cold over all sets in turn (12 launches), once warm over the first alone");
+  ok(turns[0].count == TIMING_SAMPLES + 1 && a.poisons == 1 && a.checks == 1 && b.checks == 1, "20 samples, and one more into poisoned outputs that is checked");
+}
+
+int main(void) {
+  plan(0);
+  ok(timing_sets(1 << 20, 60 << 20) == 121, "1 MiB against a cache of 60 MiB: 120 other sets pass between two uses of one");
+  ok(timing_sets((size_t)1 << 30, 60 << 20) == 2, "1 GiB: two sets");
+  ok(timing_sets(4, 60 << 20) == 2048, "never more than 2048");
+  on_cpu();
+  on_gpu();
+  return done_testing();
+}
