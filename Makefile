@@ -17,7 +17,7 @@ endif
 # ---------------------------------------------------------------- what this machine has
 NVCC ?= $(shell for n in nvcc /usr/local/cuda/bin/nvcc; do $$n --version >/dev/null 2>&1 && command -v $$n && break; done)
 NVCC := $(NVCC)
-GPU_CAPABILITY := $(shell PATH="$$PATH:/usr/lib/wsl/lib" nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d '. ')
+GPU_CAPABILITY := $(shell PATH="$$PATH:/usr/lib/wsl/lib" nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -oE '^ *[0-9]+[.][0-9]+ *$$' | head -n 1 | tr -d '. ')
 BACKEND ?= $(if $(and $(NVCC),$(GPU_CAPABILITY)),cuda,emu)
 ifeq ($(filter $(BACKEND),cuda emu),)
 $(error BACKEND: expected cuda or emu, got "$(BACKEND)")
@@ -60,7 +60,7 @@ ifeq ($(BACKEND),cuda)
 CUDA_INCLUDE := $(patsubst -I%,-isystem %,$(shell $(NVCC) --dryrun -x cu /dev/null -c 2>&1 | sed -n 's/^.. INCLUDES="\(.*\)" *$$/\1/p'))
 CFLAGS_ALL += $(CUDA_INCLUDE)
 RUNTIME :=
-LINK = $(NVCC) -ccbin $(CXX) $(GENCODE) $(if $(OPENMP),-Xcompiler $(OPENMP)) -o $@ $^ -lm -ldl
+LINK = $(NVCC) -ccbin $(CXX) $(GENCODE) $(if $(OPENMP),-Xcompiler $(OPENMP)) $(LDFLAGS) -o $@ $(filter-out $(STAMP),$^) -lm -ldl
 else
 CFLAGS_ALL += -Icommon/emu/include
 EMU_SOURCES := $(filter-out common/emu/rewrite%,$(wildcard common/emu/*.c))
@@ -69,35 +69,42 @@ REWRITE := $(B)/rewrite
 # Debug information that finds a kernel's lines: through #line (DWARF 4), and inside templates (g++ only).
 CXX_DEBUG := -gdwarf-4 $(shell echo | $(CXX) -gno-statement-frontiers -x c++ -c - -o /dev/null 2>/dev/null && echo -gno-statement-frontiers)
 CXXFLAGS_ALL = -std=c++20 $(OPTIMIZE) $(CXX_DEBUG) $(WARNINGS) -Wno-unknown-pragmas -Icommon/emu/include -I$(B)/gen -I. -MMD -MP $(CXXFLAGS)
-LINK = $(CXX) $(OPENMP) -o $@ $^ -lm -ldl -lpthread
+LINK = $(CXX) $(OPENMP) $(LDFLAGS) -o $@ $(filter-out $(STAMP),$^) -lm -ldl -lpthread
 GENERATED_HEADERS := $(patsubst %,$(B)/gen/%,$(wildcard common/*.cuh [0-9][0-9]_*/*.cuh tests/*.cuh))
 endif
 NVCC_FLAGS = -std=c++20 -O3 -lineinfo -I. -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror
 # A kernel that spills registers on Hopper, or whose wgmma ptxas serializes, fails the build.
 STRICT_PTXAS = $(if $(filter 90a,$(1)),-Xptxas -warn-spills -Xptxas -Werror)
 
-$(B)/%.c.o: %.c
+# What everything was compiled with: when it changes, everything is compiled again.
+STAMP := $(B)/flags
+FLAGS = $(CC) $(CXX) $(NVCC) | $(CFLAGS_ALL) | $(CXXFLAGS_ALL) | $(NVCC_FLAGS) $(GENCODE) $(LDFLAGS) | $(sort $(HARNESS) $(RUNTIME))
+.PHONY: force
+$(STAMP): force
+	@mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
+
+$(B)/%.c.o: %.c $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,$(notdir $(CC)) $<)
 	$(Q)$(CC) $(CFLAGS_ALL) -c $< -o $@
 # The CPU contender and the measured roof use every instruction of this CPU.
-$(B)/00_cpu_reference/%.c.o: OPTIMIZE := -O3 $(NATIVE)
+$(B)/00_cpu_reference/%.c.o: private OPTIMIZE := $(if $(DEBUG),-O0,-O3) $(NATIVE)
 
 ifeq ($(BACKEND),cuda)
-$(B)/%.cu.o: %.cu
+$(B)/%.cu.o: %.cu $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,nvcc $<)
-	$(Q)$(NVCC) $(NVCC_FLAGS) $(GENCODE) $(if $(filter 1,$(words $(ARCH))),$(call STRICT_PTXAS,$(ARCH))) -MMD -MP -c $< -o $@
+	$(Q)$(NVCC) -ccbin $(CXX) $(NVCC_FLAGS) $(GENCODE) $(if $(filter 1,$(words $(ARCH))),$(call STRICT_PTXAS,$(ARCH))) -MMD -MP -c $< -o $@
 else
 $(REWRITE): $(patsubst %,$(B)/%.o,$(wildcard common/emu/rewrite*.c))
-	$(Q)$(CC) -o $@ $^
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^
 $(B)/gen/%.cu.cpp: %.cu $(REWRITE)
 	@mkdir -p $(@D)
 	$(Q)$(REWRITE) $< $@
 $(B)/gen/%.cuh: %.cuh $(REWRITE)
 	@mkdir -p $(@D)
 	$(Q)$(REWRITE) $< $@
-$(B)/%.cu.o: $(B)/gen/%.cu.cpp | $(GENERATED_HEADERS)
+$(B)/%.cu.o: $(B)/gen/%.cu.cpp $(STAMP) | $(GENERATED_HEADERS)
 	@mkdir -p $(@D)
 	$(call say,$(notdir $(CXX)) $(patsubst $(B)/gen/%.cpp,%,$<))
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -c $< -o $@
@@ -116,7 +123,8 @@ $(1): $(B)/$(1) ## build step $(1)
 run-$(1): $(B)/$(1)
 	@$(B)/$(1) $$(RUN_ARGS)
 endef
-RUN_ARGS = $(if $(BATCH),--batch '$(BATCH)') $(if $(RANDOM_SHAPES),--random '$(RANDOM_SHAPES)') $(if $(SHAPE),--shape '$(SHAPE)') $(if $(SUITE),--suite '$(SUITE)') $(if $(PASS),--pass '$(PASS)') $(if $(KERNEL),--kernel '$(KERNEL)') $(ARGS)
+quote = '$(subst ','\'',$(1))'
+RUN_ARGS = $(if $(BATCH),--batch $(call quote,$(BATCH))) $(if $(RANDOM_SHAPES),--random $(call quote,$(RANDOM_SHAPES))) $(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))) $(if $(PASS),--pass $(call quote,$(PASS))) $(if $(KERNEL),--kernel $(call quote,$(KERNEL))) $(ARGS)
 $(foreach s,$(STEPS),$(eval $(call step_rules,$(s))))
 
 $(B)/tools/%: $(B)/common/tools/%.c.o $(LIBRARY)
@@ -133,8 +141,8 @@ $(B)/tests/%: $(B)/tests/%.cu.o $(LIBRARY)
 	$(Q)$(LINK)
 
 # The harness and, without a GPU, the emulator's runtime.
-$(LIBRARY): $(HARNESS) $(RUNTIME)
-	$(Q)rm -f $@ && ar rcs $@ $^
+$(LIBRARY): $(HARNESS) $(RUNTIME) $(STAMP)
+	$(Q)rm -f $@ && ar rcs $@ $(filter-out $(STAMP),$^)
 
 .PHONY: help all steps bench test image nvcc-check clean
 help:
@@ -153,10 +161,10 @@ help:
 all steps: $(addprefix $(B)/,$(STEPS)) $(addprefix $(B)/tools/,$(TOOLS))
 
 bench: all
-	@scripts/bench.sh $(B) '$(SUITE)'
+	@scripts/bench.sh $(B) $(call quote,$(SUITE))
 
 image: all
-	@scripts/image.sh $(B) '$(IMAGE)' '$(FILTER)' '$(SIZE)' '$(STEP)'
+	@scripts/image.sh $(B) $(call quote,$(IMAGE)) $(call quote,$(FILTER)) $(call quote,$(SIZE)) $(call quote,$(STEP))
 
 # Compiling for GPUs that are not here: warnings are errors.
 CHECK_ARCHS = 80 90a $(NEWEST_ARCH)
@@ -164,7 +172,7 @@ define check_rules
 build/nvcc/$(1)/%.cu.o: %.cu
 	@mkdir -p $$(@D)
 	$$(call say,nvcc sm_$(1) $$<)
-	$$(Q)$$(NVCC) $$(NVCC_FLAGS) -gencode arch=compute_$(1),code=sm_$(1) $$(call STRICT_PTXAS,$(1)) -MMD -MP -c $$< -o $$@
+	$$(Q)$$(NVCC) -ccbin $$(CXX) $$(NVCC_FLAGS) -gencode arch=compute_$(1),code=sm_$(1) $$(call STRICT_PTXAS,$(1)) -MMD -MP -c $$< -o $$@
 endef
 ifneq ($(NVCC),)
 $(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a))))

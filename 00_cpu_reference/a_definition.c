@@ -97,7 +97,7 @@ static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cu
 static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) { return (void)stream, launch(p, PASS_DGRAD, b); }
 static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) { return (void)stream, launch(p, PASS_WGRAD, b); }
 
-static double growth(const conv_problem *p) { return (void)p, growth_chain_fp32(1); } /* one rounding, at the end */
+static double growth(const conv_problem *p, bool random) { return (void)p, growth_chain_fp32(1, random); } /* one rounding, at the end */
 
 #define DEFINITION_ROW(PASS_NAME, PASS_ID)                                                                                       \
   const conv_kernel definition_##PASS_NAME = {.name = "00a", .idea = "the definition, fp64 sums", .place = ON_CPU,               \

@@ -12,6 +12,7 @@
  * fprop and dgrad are this product with different views (b_view.h); wgrad multiplies two matrices that both run along the pixels, so its tile
  * consists of inner products; depthwise layers have nothing to share and read the image itself (b_depthwise.h).
  * Method: K. Goto and R. van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "00_cpu_reference/b_depthwise.h"
@@ -54,10 +55,27 @@ static NOINLINE void pack_filters(const view *v, const float *filters, int64_t r
   }
 }
 
+/* `floats` for every thread, 64-byte aligned, kept from call to call so that they stay in the threads' caches. 300 KB a thread would be too
+ * much for a small stack. NULL: no memory. Calls must not overlap. */
+static float *thread_scratch(int64_t floats) {
+  static float *buffer;
+  static int64_t size;
+  const int64_t wanted = floats * thread_count();
+  if (size < wanted) {
+    free(buffer);
+    buffer = aligned_alloc(64, sizeof(float) * round_up(wanted, LINE));
+    size = buffer ? wanted : 0;
+  }
+  return buffer;
+}
+
+/* A block of gathered source, and its sums. */
+enum { BLOCK_FLOATS = DEPTH * PIXELS_STRIDE, MULTIPLY_SCRATCH = BLOCK_FLOATS + BLOCK_M * PIXELS };
+
 /* One task: `rows` filters x `count` pixels of one group, all of the depth. packed, result: at the first of these filters. */
-static NOINLINE void multiply_block(const view *v, const float *packed, const float *source, float *result, int64_t rows, int64_t first, int count) {
-  _Alignas(64) float block[DEPTH * PIXELS_STRIDE];
-  _Alignas(64) float sums[BLOCK_M * PIXELS];
+static NOINLINE void multiply_block(const view *v, const float *packed, const float *source, float *result, int64_t rows, int64_t first, int count,
+                                    float *scratch) {
+  float *block = scratch, *sums = scratch + BLOCK_FLOATS;
   run runs[MAX_RUNS];
   const int tile = tile_rows(v), columns = tile_columns(tile), width = (int)round_up(count, columns);
   const int run_count = cut_runs(v, first, count, runs);
@@ -75,8 +93,8 @@ static NOINLINE void multiply_block(const view *v, const float *packed, const fl
 }
 
 /* All of a view. source: [images][groups * channels][source plane], result: [images][groups * rows][result plane],
- * packed: packed_filters() floats of scratch. */
-static void multiply(const view *v, const float *filters, const float *source, float *result, float *packed) {
+ * packed: packed_filters() floats, scratch: MULTIPLY_SCRATCH a thread. */
+static void multiply(const view *v, const float *filters, const float *source, float *result, float *packed, float *scratch_of_all) {
   const int tile = tile_rows(v);
   const int64_t depth = view_depth(v), pixels = view_pixels(v), panels = div_up(v->rows, tile), slices = div_up(depth, DEPTH);
   const int64_t packed_group = panels * tile * depth;
@@ -90,6 +108,7 @@ static void multiply(const view *v, const float *filters, const float *source, f
 
 #pragma omp parallel
   {
+    float *scratch = scratch_of_all + (int64_t)thread_number() * MULTIPLY_SCRATCH;
 #pragma omp for
     for (int64_t i = 0; i < v->groups * panels * slices; i++) {
       const int64_t d = i % slices * DEPTH, row = i / slices % panels * tile, g = i / slices / panels;
@@ -105,7 +124,7 @@ static void multiply(const view *v, const float *filters, const float *source, f
     for (int64_t i = 0; i < (depthwise ? 0 : v->groups * pixel_blocks * row_blocks); i++) {
       const int64_t row = i % row_blocks * block, first = i / row_blocks % pixel_blocks * PIXELS, g = i / row_blocks / pixel_blocks;
       multiply_block(v, packed + g * packed_group + row * depth, source + g * v->channels * view_source_plane(v),
-                     result + (g * v->rows + row) * view_result_plane(v), min64(block, v->rows - row), first, (int)min64(PIXELS, pixels - first));
+                     result + (g * v->rows + row) * view_result_plane(v), min64(block, v->rows - row), first, (int)min64(PIXELS, pixels - first), scratch);
     }
   }
 }
@@ -118,7 +137,9 @@ static size_t fprop_workspace(const conv_problem *p) {
 static cudaError_t fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
   (void)stream;
   const view v = forward_view(p);
-  multiply(&v, b->w, b->x, b->y, b->workspace);
+  float *scratch = thread_scratch(MULTIPLY_SCRATCH);
+  if (!scratch) return cudaErrorMemoryAllocation;
+  multiply(&v, b->w, b->x, b->y, b->workspace, scratch);
   return cudaSuccess;
 }
 
@@ -130,10 +151,12 @@ static size_t dgrad_workspace(const conv_problem *p) {
 
 static cudaError_t dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
   (void)stream;
+  float *scratch = thread_scratch(MULTIPLY_SCRATCH);
+  if (!scratch) return cudaErrorMemoryAllocation;
   for (int h = 0; h < p->stride_h && h < p->H; h++) {
     for (int w = 0; w < p->stride_w && w < p->W; w++) {
       const view v = backward_view(p, h, w);
-      multiply(&v, b->w, b->y, b->x, b->workspace);
+      multiply(&v, b->w, b->y, b->x, b->workspace, scratch);
     }
   }
   return cudaSuccess;
@@ -144,6 +167,7 @@ static cudaError_t dgrad(const conv_problem *p, const conv_buffers *b, cudaStrea
 enum {
   WGRAD_M = 128,      /* rows of dy a task holds: 128 x DOT_STRIDE x 4 bytes = 264 KB of L2, each float used for 48 columns from there */
   WGRAD_N = 48,       /* rows of the source matrix gathered at a time, 99 KB */
+  WGRAD_SCRATCH = (WGRAD_M + WGRAD_N) * DOT_STRIDE, /* floats a thread needs for both */
   WGRAD_TASK_N = 480, /* and per task, if there are tasks enough: dy is fetched once for all of them */
 };
 
@@ -167,9 +191,8 @@ static wgrad_cut cut_wgrad(const conv_problem *p, const view *v) {
 
 /* One task: dw[rows][columns] (row distance depth) from pixel blocks [begin, end). dy, dw: at the task's first row. source: of the group. */
 static NOINLINE void correlate_block(const view *v, const float *source, const float *dy, float *dw, int64_t rows, int64_t first_column,
-                                     int64_t columns, int64_t begin, int64_t end) {
-  _Alignas(64) float a[WGRAD_M * DOT_STRIDE];
-  _Alignas(64) float b[WGRAD_N * DOT_STRIDE];
+                                     int64_t columns, int64_t begin, int64_t end, float *scratch) {
+  float *a = scratch, *b = scratch + WGRAD_M * DOT_STRIDE;
   run runs[MAX_RUNS];
   const int64_t depth = view_depth(v);
   for (int64_t m = 0; m < rows; m++) memset(dw + m * depth, 0, sizeof(float) * columns);
@@ -205,16 +228,18 @@ static cudaError_t wgrad(const conv_problem *p, const conv_buffers *b, cudaStrea
   const wgrad_cut cut = cut_wgrad(p, &v);
   const int64_t depth = view_depth(&v), count = problem_w_count(p), column_blocks = cut.column_blocks, row_blocks = cut.row_blocks;
   const float *x = b->x, *dy = b->y;
-  float *dw = b->w, *partial = cut.slices == 1 ? dw : b->workspace;
+  float *dw = b->w, *partial = cut.slices == 1 ? dw : b->workspace, *scratch_of_all = thread_scratch(WGRAD_SCRATCH);
+  if (!scratch_of_all) return cudaErrorMemoryAllocation;
 #pragma omp parallel
   {
+    float *scratch = scratch_of_all + (int64_t)thread_number() * WGRAD_SCRATCH;
 #pragma omp for schedule(dynamic)
     for (int64_t i = 0; i < cut.slices * v.groups * row_blocks * column_blocks; i++) {
       const int64_t column = i % column_blocks * cut.columns, row = i / column_blocks % row_blocks * WGRAD_M;
       const int64_t g = i / column_blocks / row_blocks % v.groups, slice = i / column_blocks / row_blocks / v.groups;
       correlate_block(&v, x + g * v.channels * view_source_plane(&v), dy + (g * v.rows + row) * view_result_plane(&v),
                       partial + slice * count + (g * v.rows + row) * depth + column, min64(WGRAD_M, v.rows - row), column,
-                      min64(cut.columns, depth - column), cut.pixel_blocks * slice / cut.slices, cut.pixel_blocks * (slice + 1) / cut.slices);
+                      min64(cut.columns, depth - column), cut.pixel_blocks * slice / cut.slices, cut.pixel_blocks * (slice + 1) / cut.slices, scratch);
     }
     if (cut.slices > 1) {
 #pragma omp for
@@ -230,9 +255,9 @@ static cudaError_t wgrad(const conv_problem *p, const conv_buffers *b, cudaStrea
 
 /* ---- the rows of the table ---- */
 
-static double fprop_growth(const conv_problem *p) { return growth_chain_fp32((double)problem_terms(p, PASS_FPROP)); }
-static double dgrad_growth(const conv_problem *p) { return growth_chain_fp32((double)problem_terms(p, PASS_DGRAD)); }
-static double wgrad_growth(const conv_problem *p) { return growth_chain_fp32((double)problem_terms(p, PASS_WGRAD)); }
+static double fprop_growth(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_FPROP), random); }
+static double dgrad_growth(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_DGRAD), random); }
+static double wgrad_growth(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_WGRAD), random); }
 
 const conv_kernel blocked_fprop = {
     .name = "00b", .idea = "all cores: implicit matrix product, tiles in vector registers, blocks in cache", .place = ON_CPU, .pass = PASS_FPROP,

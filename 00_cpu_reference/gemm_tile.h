@@ -74,6 +74,14 @@ INLINE int thread_count(void) {
 #endif
 }
 
+INLINE int thread_number(void) {
+#ifdef _OPENMP
+  return omp_get_thread_num();
+#else
+  return 0;
+#endif
+}
+
 /* c[rows][PIXELS] += a[depth][rows]^T * b[depth][PIXELS_STRIDE], over `vectors` vectors of columns. rows and vectors are constants at every call,
  * so that acc is registers, not memory. */
 INLINE void outer_tile(const int rows, const int vectors, int depth, const float *a, const float *b, float *c) {

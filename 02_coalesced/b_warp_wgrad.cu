@@ -61,7 +61,7 @@ static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cu
 }
 
 /* A lane's chain has a 32nd of the terms (rounded up once per image), the shuffles add five more. */
-static double growth(const conv_problem *p) { return growth_chain_fp32(p->N * ceil((double)p->P * p->Q / (double)WARP) + 5); }
+static double growth(const conv_problem *p, bool random) { return growth_chain_fp32(p->N * ceil((double)p->P * p->Q / (double)WARP) + 5, random); }
 
 extern "C" const conv_kernel warp_wgrad;
 const conv_kernel warp_wgrad = {.name = "02b",

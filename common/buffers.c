@@ -22,6 +22,17 @@ static unsigned char *part_address(const buffer_sets *sets, int set, int part) {
   return sets->bytes[part] ? sets->base + (size_t)set * sets->set_bytes + sets->offset[part] : NULL;
 }
 
+/* Tells the emulator's checker where the arrays lie inside the allocation; all else in it is out of bounds. */
+static void mark_arrays(const buffer_sets *sets) {
+#ifdef CUDA_EMULATOR
+  static const char *const name[PART_COUNT] = {"x", "w", "y", "workspace"};
+  for (int i = 0; sets->place == ON_GPU && i < sets->count * PART_COUNT; i++)
+    if (sets->bytes[i % PART_COUNT]) emu_mark_array(part_address(sets, i / PART_COUNT, i % PART_COUNT), sets->bytes[i % PART_COUNT], name[i % PART_COUNT]);
+#else
+  (void)sets;
+#endif
+}
+
 buffer_sets buffer_sets_plan(conv_place place, const conv_tensor shapes[3], size_t workspace_bytes) {
   buffer_sets sets = {.place = place};
   for (int part = 0; part < PART_COUNT; part++) {
@@ -49,6 +60,7 @@ cudaError_t buffer_sets_alloc(buffer_sets *sets, int count) {
     sets->base = aligned_alloc(512, whole);
     if (!sets->base) return cudaErrorMemoryAllocation;
   }
+  mark_arrays(sets);
   unsigned char band[GUARD_BYTES];
   fill_guard(band);
   cudaError_t status = cudaSuccess;
@@ -91,7 +103,13 @@ cudaError_t buffer_download(const buffer_sets *sets, int set, int part, void *ho
 cudaError_t buffer_poison(const buffer_sets *sets, int set, int part) {
   void *data = part_address(sets, set, part);
   if (!data) return cudaSuccess;
-  if (sets->place == ON_GPU) return cudaMemset(data, 0xFF, sets->bytes[part]);
+  if (sets->place == ON_GPU) {
+    const cudaError_t status = cudaMemset(data, 0xFF, sets->bytes[part]);
+#ifdef CUDA_EMULATOR
+    emu_mark_uninitialised(data, sets->bytes[part]);
+#endif
+    return status;
+  }
   memset(data, 0xFF, sets->bytes[part]);
   return cudaSuccess;
 }

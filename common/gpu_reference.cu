@@ -22,7 +22,7 @@ static __device__ int output_of(int in, int tap, int pad, int dil, int stride, i
 }
 
 __global__ void __launch_bounds__(THREADS) reference_kernel(conv_problem p, conv_pass pass, conv_tensor a, conv_tensor b, conv_tensor out, double *value,
-                                                            float *scale, bool zero_mean) {
+                                                            float *scale, bool random) {
   const long long index = (long long)blockIdx.x * THREADS + threadIdx.x;
   if (index >= out.count) return;
   int at[4];
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(THREADS) reference_kernel(conv_problem p, conv
   const auto add = [&](double left, double right) {
     const double product = left * right;
     sum += product;
-    spread += zero_mean ? product * product : fabs(product);
+    spread += random ? product * product : fabs(product);
   };
   if (pass == PASS_FPROP) { /* a = x, b = w; at = n, k, p, q */
     const int first_c = at[1] / group_k * group_c, top = at[2] * p.stride_h - p.pad_top, left = at[3] * p.stride_w - p.pad_left;
@@ -65,13 +65,13 @@ __global__ void __launch_bounds__(THREADS) reference_kernel(conv_problem p, conv
     }
   }
   value[index] = sum;
-  scale[index] = round_scale(zero_mean ? sqrt(spread) : spread);
+  scale[index] = round_scale(random ? sqrt(spread) : spread);
 }
 
 cudaError_t gpu_reference(const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, const conv_tensor *out, double *value,
-                          float *scale, bool zero_mean) {
+                          float *scale, bool random) {
   const long long blocks = (out->count + THREADS - 1) / THREADS;
   if (blocks > 0x7fffffff) return cudaErrorInvalidConfiguration;
-  reference_kernel<<<(unsigned)blocks, THREADS>>>(*p, pass, *a, *b, *out, value, scale, zero_mean);
+  reference_kernel<<<(unsigned)blocks, THREADS>>>(*p, pass, *a, *b, *out, value, scale, random);
   return cudaGetLastError();
 }

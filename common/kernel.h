@@ -49,8 +49,8 @@ typedef struct conv_kernel {
   /* Enqueues the work on the stream (CPU kernels: does it). Returns the first error of its calls. */
   cudaError_t (*launch)(const conv_problem *p, const conv_buffers *b, cudaStream_t stream);
 
-  /* g of the error bound: how far the accumulation may stray, in units of sum |x w| (common/bound.h has the usual ones). */
-  double (*growth)(const conv_problem *p);
+  /* g of the error bound: how far the accumulation may stray, on random data or on any (common/bound.h has the usual ones). */
+  double (*growth)(const conv_problem *p, bool random);
 } conv_kernel;
 
 #ifdef __cplusplus

@@ -25,12 +25,19 @@ static const char *header_value(const char *header, const char *key) {
   return at + strspn(at, " ");
 }
 
+/* As many characters as are printable: a damaged header may hold anything. */
+static int printable(const char *text, size_t most) {
+  size_t n = 0;
+  while (n < most && text[n] >= ' ' && text[n] <= '~') n++;
+  return (int)n;
+}
+
 /* Checks the dictionary against the tensor. Returns NULL, or the complaint (in `why`). */
 static const char *check_header(const conv_tensor *t, const char *header, char *why, size_t why_size) {
   const char *descr = header_value(header, "descr"), *order = header_value(header, "fortran_order"), *shape = header_value(header, "shape");
   if (!descr || !order || !shape) return "expected a header with descr, fortran_order and shape";
   if (descr[0] != '\'' || strncmp(descr + 1, dtype_code(t->dtype), 3) != 0 || descr[4] != '\'') {
-    snprintf(why, why_size, "descr: expected '%s' (%s), got %.*s", dtype_code(t->dtype), dtype_name(t->dtype), (int)strcspn(descr, ",}\n"), descr);
+    snprintf(why, why_size, "descr: expected '%s' (%s), got %.*s", dtype_code(t->dtype), dtype_name(t->dtype), printable(descr, strcspn(descr, ",}\n")), descr);
     return why;
   }
   if (strncmp(order, "False", 5) != 0) return "fortran_order: expected False (C order)";
@@ -46,7 +53,7 @@ static const char *check_header(const conv_tensor *t, const char *header, char *
   }
   if (!same || cursor != end) {
     snprintf(why, why_size, "shape: expected (%d, %d, %d, %d) for %s, got %.*s", t->dim[0], t->dim[1], t->dim[2], t->dim[3], role_axes(t->role),
-             (int)(end - shape + (*end == ')')), shape);
+             printable(shape, (size_t)(end - shape + (*end == ')'))), shape);
     return why;
   }
   return NULL;

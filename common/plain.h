@@ -16,9 +16,9 @@ static inline const char *plain_unsupported(const conv_problem *p, const conv_de
 }
 
 /* One thread adds up all products of its output, one after the other. */
-static inline double plain_growth_fprop(const conv_problem *p) { return growth_chain_fp32((double)problem_terms(p, PASS_FPROP)); }
-static inline double plain_growth_dgrad(const conv_problem *p) { return growth_chain_fp32((double)problem_terms(p, PASS_DGRAD)); }
-static inline double plain_growth_wgrad(const conv_problem *p) { return growth_chain_fp32((double)problem_terms(p, PASS_WGRAD)); }
+static inline double plain_growth_fprop(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_FPROP), random); }
+static inline double plain_growth_dgrad(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_DGRAD), random); }
+static inline double plain_growth_wgrad(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_WGRAD), random); }
 
 /* A row of the kernel table for such a kernel. The declaration gives the row C linkage, for the step's main.c. */
 #define PLAIN_ROW(variable, NAME, IDEA, PASS, LAUNCH, GROWTH)                                       \

@@ -41,6 +41,15 @@ __attribute__((format(printf, 3, 4))) static int fail(char *error, size_t size, 
   return -1;
 }
 
+/* At most 24 characters of what was found instead, on one line whatever they are. */
+static const char *excerpt(const char *text, char buffer[32]) {
+  size_t n = strcspn(text, "\r\n");
+  if (n > 24) n = 24;
+  for (size_t i = 0; i < n; i++) buffer[i] = isprint((unsigned char)text[i]) ? text[i] : '?';
+  buffer[n] = 0;
+  return buffer;
+}
+
 /* Reads n"name*3": the rest of the line, quoted or up to white space or a comment. */
 static int parse_name(conv_problem *p, const char **cursor, char *error, size_t error_size) {
   const char *from = *cursor, *to;
@@ -62,7 +71,7 @@ static int parse_name(conv_problem *p, const char **cursor, char *error, size_t 
   }
   if (to - from >= CONV_NAME_MAX) return fail(error, error_size, "n: expected a name of at most %d characters, got %d", CONV_NAME_MAX - 1, (int)(to - from));
   for (const char *c = from; c < to; c++)
-    if (iscntrl((unsigned char)*c)) return fail(error, error_size, "n: expected printable characters");
+    if (!isprint((unsigned char)*c) || *c == '"') return fail(error, error_size, "n: expected printable ASCII characters without quotes in the name");
   memcpy(p->name, from, (size_t)(to - from));
   p->name[to - from] = 0;
   return 0;
@@ -71,17 +80,18 @@ static int parse_name(conv_problem *p, const char **cursor, char *error, size_t 
 /* Splits the text into field values. */
 static int parse_fields(conv_problem *p, int value[F_COUNT], const char *text, char *error, size_t error_size) {
   bool is_3d = false;
+  char found[32];
   const char *cursor = text;
   for (;;) {
     while (*cursor == '_') cursor++;
     const char *rest = cursor + strspn(cursor, " \t\r\n");
     if (*rest == 0 || *rest == '#') break;
-    if (rest != cursor) return fail(error, error_size, "shape: expected nothing after the problem, got \"%.24s\"", rest);
+    if (rest != cursor) return fail(error, error_size, "shape: expected nothing after the problem, got \"%s\"", excerpt(rest, found));
     if (*cursor == 'n') {
       cursor++;
       if (parse_name(p, &cursor, error, error_size)) return -1;
       const char *after = cursor + strspn(cursor, " \t\r\n");
-      if (*after != 0 && *after != '#') return fail(error, error_size, "shape: expected nothing after the name, got \"%.24s\"", after);
+      if (*after != 0 && *after != '#') return fail(error, error_size, "shape: expected nothing after the name, got \"%s\"", excerpt(after, found));
       break;
     }
     size_t letters = 0;
@@ -93,16 +103,17 @@ static int parse_fields(conv_problem *p, int value[F_COUNT], const char *text, c
     for (size_t i = 0; i < sizeof fields_3d / sizeof *fields_3d; i++)
       if (letters == 2 && strncmp(fields_3d[i], cursor, 2) == 0) field_3d = true;
     if (letters == 0 || (field == F_COUNT && !field_3d))
-      return fail(error, error_size, "shape: expected one of g mb ic ih iw oc oh ow kh kw sh sw dh dw ph pw n, got \"%.24s\"", cursor);
+      return fail(error, error_size, "shape: expected one of g mb ic ih iw oc oh ow kh kw sh sw dh dw ph pw n, got \"%s\"", excerpt(cursor, found));
     const char *name = field_3d ? "depth field" : fields[field].name;
     const int lowest = field_3d ? 0 : fields[field].lowest;
     cursor += letters;
     char *end;
     const bool negative = *cursor == '-';
-    if (!isdigit((unsigned char)cursor[negative])) return fail(error, error_size, "%s: expected an integer from %d, got \"%.24s\"", name, lowest, cursor);
+    if (!isdigit((unsigned char)cursor[negative])) return fail(error, error_size, "%s: expected an integer from %d, got \"%s\"", name, lowest, excerpt(cursor, found));
     const long long number = strtoll(cursor, &end, 10); /* saturates, so that the range check below sees an overflow */
-    if (number < lowest || number > INT_MAX)
-      return fail(error, error_size, "%s: expected an integer from %d to %d, got %.*s", name, lowest, INT_MAX, (int)(end - cursor), cursor);
+    const int highest = field == F_DH || field == F_DW ? INT_MAX - 1 : INT_MAX; /* a dilation is stored as one more */
+    if (number < lowest || number > highest)
+      return fail(error, error_size, "%s: expected an integer from %d to %d, got %.*s", name, lowest, highest, (int)(end - cursor < 24 ? end - cursor : 24), cursor);
     cursor = end;
     if (field_3d) {
       is_3d = true;
@@ -118,13 +129,13 @@ static int parse_fields(conv_problem *p, int value[F_COUNT], const char *text, c
   bool any_h = false, any_w = false;
   for (int i = F_IH; i < F_COUNT; i += 2) {
     any_h |= value[i] != ABSENT;
-    any_w |= value[i + 1] != ABSENT;
+    any_w |= value[i + 1] != ABSENT && !(i == F_SH && value[i + 1] == 1) && !((i == F_DH || i == F_PH) && value[i + 1] == 0);
   }
   if (any_w && !any_h) {
     fail(error, error_size, "shape: expected a 2-D convolution, got a 1-D one (no field along h)");
     return PROBLEM_NOT_2D;
   }
-  if (!any_w) /* a square problem: the w-fields copy the h-fields */
+  if (!any_w) /* a square problem: the w-fields copy the h-fields (sw1, dw0 or pw0 alone do not count as given, as in benchdnn) */
     for (int i = F_IH; i < F_COUNT; i += 2) value[i + 1] = value[i];
   return 0;
 }
@@ -255,7 +266,9 @@ int problem_print(const conv_problem *p, char *text, size_t size) {
   if (pad_needed(p->H, p->R, p->P, p->stride_h, p->dil_h, p->pad_top)) put(&w, "ph%d", p->pad_top);
   if (!square && pad_needed(p->W, p->S, p->Q, p->stride_w, p->dil_w, p->pad_left)) put(&w, "pw%d", p->pad_left);
   if (p->name[0] || p->repeat != 1) put(&w, "n\"%s", p->name);
-  if (p->repeat != 1) put(&w, "*%d", p->repeat);
+  const char *star = strrchr(p->name, '*');
+  const bool ambiguous = star && star[1] && strspn(star + 1, "0123456789") == strlen(star + 1); /* a name that itself ends in *3 */
+  if (p->repeat != 1 || ambiguous) put(&w, "*%d", p->repeat);
   if (p->name[0] || p->repeat != 1) put(&w, "\"");
   return (int)w.length;
 }

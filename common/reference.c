@@ -9,20 +9,20 @@
 #include "common/bound.h"
 #include "common/random.h"
 
-static float scale_of(const conv_sums *sums, bool zero_mean) { return round_scale(zero_mean ? sqrt(sums->square) : sums->absolute); }
+static float scale_of(const conv_sums *sums, bool random) { return round_scale(random ? sqrt(sums->square) : sums->absolute); }
 
-static void by_cpu(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_inputs *in, bool zero_mean) {
+static void by_cpu(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_inputs *in, bool random) {
 #pragma omp parallel for schedule(dynamic, 64)
   for (int64_t i = 0; i < ref->shape.count; i++) {
     int at[4];
     tensor_coordinates(&ref->shape, i, at);
     const conv_sums sums = definition_element(p, pass, in, at);
     ref->value[i] = sums.value;
-    ref->scale[i] = scale_of(&sums, zero_mean);
+    ref->scale[i] = scale_of(&sums, random);
   }
 }
 
-static cudaError_t by_gpu(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool zero_mean) {
+static cudaError_t by_gpu(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random) {
   conv_tensor device_a = *a, device_b = *b;
   double *value = NULL;
   float *scale = NULL;
@@ -34,7 +34,7 @@ static cudaError_t by_gpu(conv_reference *ref, const conv_problem *p, conv_pass 
   if (!status) status = cudaMalloc((void **)&scale, count * sizeof *scale);
   if (!status) status = cudaMemcpy(device_a.data, a->data, tensor_bytes(a), cudaMemcpyHostToDevice);
   if (!status) status = cudaMemcpy(device_b.data, b->data, tensor_bytes(b), cudaMemcpyHostToDevice);
-  if (!status) status = gpu_reference(p, pass, &device_a, &device_b, &ref->shape, value, scale, zero_mean);
+  if (!status) status = gpu_reference(p, pass, &device_a, &device_b, &ref->shape, value, scale, random);
   if (!status) status = cudaMemcpy(ref->value, value, count * sizeof *value, cudaMemcpyDeviceToHost);
   if (!status) status = cudaMemcpy(ref->scale, scale, count * sizeof *scale, cudaMemcpyDeviceToHost);
   cudaFree(device_a.data), cudaFree(device_b.data), cudaFree(value), cudaFree(scale);
@@ -42,7 +42,7 @@ static cudaError_t by_gpu(conv_reference *ref, const conv_problem *p, conv_pass 
 }
 
 /* Recomputes a few elements of the GPU's reference by the definition; the first, the last, and random ones between them. */
-static int spot_check(const conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_inputs *in, bool zero_mean, char *error, size_t error_size) {
+static int spot_check(const conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_inputs *in, bool random, char *error, size_t error_size) {
   enum { SAMPLES = 32 };
   int64_t wrong = -1;
 #pragma omp parallel for schedule(dynamic, 1)
@@ -52,7 +52,7 @@ static int spot_check(const conv_reference *ref, const conv_problem *p, conv_pas
     int at[4];
     tensor_coordinates(&ref->shape, i, at);
     const conv_sums sums = definition_element(p, pass, in, at);
-    const double scale = scale_of(&sums, zero_mean);
+    const double scale = scale_of(&sums, random);
     const bool right = fabs(ref->value[i] - sums.value) <= 1e-10 * sums.absolute && fabs(ref->scale[i] - scale) <= 1e-6 * scale;
     if (!right) {
 #pragma omp critical
@@ -64,9 +64,9 @@ static int spot_check(const conv_reference *ref, const conv_problem *p, conv_pas
   return -1;
 }
 
-int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool zero_mean, bool use_gpu,
+int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random, bool use_gpu,
                       char *error, size_t error_size) {
-  *ref = (conv_reference){.shape = tensor_describe(p, pass_output(pass), a->dtype, a->layout)};
+  *ref = (conv_reference){.shape = tensor_describe(p, pass_output(pass), a->dtype, a->layout), .random = random, .terms = problem_terms(p, pass)};
   const size_t count = (size_t)ref->shape.count;
   float *floats_a = NULL, *floats_b = NULL;
   ref->value = malloc(count * sizeof *ref->value);
@@ -75,12 +75,12 @@ int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass
   if (status) snprintf(error, error_size, "no memory for the reference of %zu elements", count);
   if (status == 0) {
     const conv_inputs in = {.a_shape = *a, .b_shape = *b, .a = floats_a, .b = floats_b};
-    if (use_gpu && by_gpu(ref, p, pass, a, b, zero_mean) == cudaSuccess) {
+    if (use_gpu && by_gpu(ref, p, pass, a, b, random) == cudaSuccess) {
       ref->by_gpu = true;
-      status = spot_check(ref, p, pass, &in, zero_mean, error, error_size);
+      status = spot_check(ref, p, pass, &in, random, error, error_size);
     } else { /* without a GPU, or with too little memory on it */
       if (use_gpu) cudaGetLastError();
-      by_cpu(ref, p, pass, &in, zero_mean);
+      by_cpu(ref, p, pass, &in, random);
     }
   }
   free(floats_a);

@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 static const char csv_header[] =
     "gpu,sms,sm_clock_mhz,power_w,driver,cuda,cudnn,date,shape,name,count,pass,dtype,layout,kernel,status,exact,bound_share,"
@@ -12,13 +15,20 @@ static const char csv_header[] =
     "cudnn_best_us,cudnn_best_plan,cudnn_heur_us,ratio_best,ratio_heur,note\n";
 
 static const char *partial_path(const char *path, char partial[PATH_MAX]) {
-  snprintf(partial, PATH_MAX, "%s.partial", path);
+  snprintf(partial, PATH_MAX, "%s.partial-%ld", path, (long)getpid());
   return partial;
 }
 
 static FILE *open_partial(const char *option, const char *path, char *error, size_t error_size) {
   char partial[PATH_MAX];
-  FILE *file = fopen(partial_path(path, partial), "w");
+  struct stat info;
+  FILE *file = NULL;
+  if (!*path)
+    errno = ENOENT;
+  else if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+    errno = EISDIR;
+  else
+    file = fopen(partial_path(path, partial), "w");
   if (!file) snprintf(error, error_size, "%s: %s: cannot write: %s", option, path, strerror(errno));
   return file;
 }
@@ -27,6 +37,10 @@ int report_open(report *r, const machine *m, const char *csv_path, const char *j
   *r = (report){.machine = m, .text = stdout, .csv_path = csv_path, .json_path = json_path};
   const time_t now = time(NULL);
   strftime(r->date, sizeof r->date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+  if (csv_path && json_path && strcmp(csv_path, json_path) == 0) {
+    snprintf(error, error_size, "--json: expected another file than --csv, got %s", json_path);
+    return -1;
+  }
   if (csv_path && !(r->csv = open_partial("--csv", csv_path, error, error_size))) return -1;
   if (json_path && !(r->json = open_partial("--json", json_path, error, error_size))) {
     report_discard(r);
@@ -129,11 +143,13 @@ static void csv_row(const report *r, const result_row *row, const figures *f) {
   fprintf(out, ",%d,%s,%s,%s,%s,%s,%s,", row->problem->repeat, pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), k->name,
           status_names[row->status], row->exact_checked ? "yes" : "no");
   if (row->bound_checked) fprintf(out, "%.4f", row->worst_share);
-  if (row->timed)
-    fprintf(out, ",%.3f,%.3f,%.3f,%.3f,%d,%.4f,%.2f", row->time->median_us, row->time->min_us, row->time->p90_us, row->time->warm_us, row->time->count, f->tflops,
-            f->gbps);
-  else
+  if (row->timed) {
+    fprintf(out, ",%.3f,%.3f,%.3f,", row->time->median_us, row->time->min_us, row->time->p90_us);
+    if (row->time->warm_us > 0) fprintf(out, "%.3f", row->time->warm_us);
+    fprintf(out, ",%d,%.4f,%.2f", row->time->count, f->tflops, f->gbps);
+  } else {
     fprintf(out, ",,,,,,,");
+  }
   if (f->floor_us > 0) fprintf(out, ",%.3f", f->floor_us);
   else fputc(',', out);
   if (row->timed && f->floor_us > 0) fprintf(out, ",%.4f", f->floor_share);
@@ -156,13 +172,15 @@ static void json_row(report *r, const result_row *row, const figures *f) {
           pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), k->name);
   json_text(out, k->idea);
   fprintf(out, ", \"status\": \"%s\", \"exact\": %s", status_names[row->status], row->exact_checked ? "true" : "false");
-  if (row->bound_checked) fprintf(out, ", \"bound_share\": %.6f", row->worst_share);
+  if (row->bound_checked && isfinite(row->worst_share)) fprintf(out, ", \"bound_share\": %.6f", row->worst_share);
   if (f->floor_us > 0) fprintf(out, ", \"floor_us\": %.3f", f->floor_us);
   if (row->timed) {
     const contender *t = row->time;
-    fprintf(out, ", \"us_median\": %.3f, \"us_min\": %.3f, \"us_p90\": %.3f, \"us_warm\": %.3f, \"tflops\": %.4f, \"gbps\": %.2f", t->median_us, t->min_us,
-            t->p90_us, t->warm_us, f->tflops, f->gbps);
-    fprintf(out, ", \"sm_clock_mhz\": %.0f, \"power_w\": %.0f, \"samples_us\": [", t->clock_mhz, t->power_watts);
+    fprintf(out, ", \"us_median\": %.3f, \"us_min\": %.3f, \"us_p90\": %.3f, \"tflops\": %.4f, \"gbps\": %.2f", t->median_us, t->min_us, t->p90_us,
+            f->tflops, f->gbps);
+    if (t->warm_us > 0) fprintf(out, ", \"us_warm\": %.3f", t->warm_us);
+    if (t->clock_mhz > 0) fprintf(out, ", \"sm_clock_mhz\": %.0f, \"power_w\": %.0f", t->clock_mhz, t->power_watts);
+    fprintf(out, ", \"samples_us\": [");
     for (int i = 0; i < t->count; i++) fprintf(out, "%s%.3f", i ? ", " : "", t->samples[i]);
     fputc(']', out);
   }
@@ -190,7 +208,7 @@ void report_row(report *r, const result_row *row) {
       fprintf(out, "  %10.1f us (min %.1f, p90 %.1f", row->time->median_us, row->time->min_us, row->time->p90_us);
       if (row->time->warm_us > 0) fprintf(out, ", warm %.1f", row->time->warm_us);
       fprintf(out, ")  %.3g TFLOP/s", f.tflops);
-      if (f.floor_us > 0) fprintf(out, "  %.3g %% of the floor", 100 * f.floor_share);
+      if (f.floor_us > 0) fprintf(out, "  %.3g %% of the limit", 100 * f.floor_share);
     } else {
       fprintf(out, "  (%s in %.2g s)", r->machine->device.emulated && row->kernel->place == ON_GPU ? "emulated" : "ran", row->run_seconds);
     }
@@ -205,7 +223,10 @@ void report_row(report *r, const result_row *row) {
 static bool publish(FILE *file, const char *path) {
   char partial[PATH_MAX];
   if (!file) return true;
-  return fclose(file) == 0 && rename(partial_path(path, partial), path) == 0;
+  bool good = !ferror(file); /* an earlier row may have failed already */
+  good = fclose(file) == 0 && good && rename(partial_path(path, partial), path) == 0;
+  if (!good) remove(partial_path(path, partial));
+  return good;
 }
 
 int report_close(report *r) {

@@ -28,7 +28,7 @@ typedef struct report {
   int right, wrong, skipped, json_rows;
 } report;
 
-/* Opens the files (NULL: none). Rows go to PATH.partial, which takes its place as PATH when the report is closed, so that an older PATH is
+/* Opens the files (NULL: none). Rows go to PATH.partial-PID, which takes its place as PATH when the report is closed, so that an older PATH is
  * replaced by a complete file or not at all. Returns 0, or -1 with one line in `error`. */
 int report_open(report *r, const machine *m, const char *csv_path, const char *json_path, char *error, size_t error_size);
 void report_machine(const report *r);

@@ -2,6 +2,7 @@
 #include "common/step.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/list.h"
@@ -41,10 +42,14 @@ static int list_kernels(const conv_step *step, const step_options *o, const mach
 /* Collects the kernels that take part in one trial: same pass, dtype, layout and place. */
 static int collect(trial *t, const conv_step *step, const step_options *o) {
   t->kernel_count = 0;
-  for (int k = 0; k < step->kernel_count && t->kernel_count < TRIAL_KERNELS; k++) {
+  for (int k = 0; k < step->kernel_count; k++) {
     const conv_kernel *kernel = step->kernels[k];
-    if (selected(o, kernel) && kernel->pass == t->pass && kernel->dtype == t->dtype && kernel->layout == t->layout)
-      t->kernels[t->kernel_count++] = kernel;
+    if (!selected(o, kernel) || kernel->pass != t->pass || kernel->dtype != t->dtype || kernel->layout != t->layout) continue;
+    if (t->kernel_count == TRIAL_KERNELS) {
+      fprintf(stderr, "step %s: more than %d kernels for one trial; raise TRIAL_KERNELS\n", step->number, TRIAL_KERNELS);
+      abort();
+    }
+    t->kernels[t->kernel_count++] = kernel;
   }
   return t->kernel_count;
 }

@@ -23,13 +23,18 @@ int suite_read(conv_suite *suite, const char *path, char *error, size_t error_si
     number++;
     char why[512];
     const char *text = line + strspn(line, " \t\r\n_");
+    bool option = false;
+    while (strncmp(text, "--", 2) == 0) { /* options may stand before a problem on its line */
+      option = true;
+      text += strcspn(text, " \t\r\n");
+      text += strspn(text, " \t\r\n");
+    }
+    if (option) suite->passed_over++;
     if ((size_t)length != strlen(line)) {
       snprintf(error, error_size, "%s:%d: expected text, got a zero byte", path, number);
       status = -1;
     } else if (*text == 0 || *text == '#') {
       continue;
-    } else if (strncmp(text, "--", 2) == 0) {
-      suite->passed_over++;
     } else {
       conv_problem p;
       const int parsed = problem_parse(&p, text, why, sizeof why);

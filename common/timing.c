@@ -6,17 +6,15 @@
 #include <time.h>
 
 enum { LEAST_LAUNCHES = 10, MOST_SETS = 2048 };
-static const double most_seconds = 2.0, most_cpu_seconds = 0.5, most_sweep_seconds = 0.1, warm_up_seconds = 0.02, long_launch_seconds = 1.0;
-
-typedef struct {
-  cudaGraphExec_t cold, warm;
-  int launches; /* in either graph */
-} graphs;
+static const double most_seconds = 2.0, most_cpu_seconds = 0.5, most_sample_seconds = 0.1, warm_up_seconds = 0.02, long_launch_seconds = 1.0,
+                    graph_launch_seconds = 5e-3; /* longer launches are enqueued one by one */
 
 int timing_sets(size_t bytes, size_t cache_bytes) {
-  const size_t sets = (2 * cache_bytes + bytes - 1) / bytes + 1; /* between two uses of a set, twice the cache goes through it */
+  const size_t sets = (2 * cache_bytes + bytes - 1) / bytes + 1;
   return sets < MOST_SETS ? (int)sets : MOST_SETS;
 }
+
+bool timing_is_cold(size_t bytes, int sets, size_t cache_bytes) { return (double)bytes * (sets - 1) >= 2.0 * (double)cache_bytes; }
 
 static int compare_doubles(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;
@@ -45,12 +43,40 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* How many launches of this contender make a sample, if `most` would be too long. */
+static int launches_per_sample(const contender *c, int most) {
+  const double affordable = most_sample_seconds / (c->first_seconds + 1e-9);
+  return affordable < 1 ? 1 : affordable < most ? (int)affordable : most;
+}
+
 /* ---------------------------------------------------------------- GPU */
+
+/* What one contender replays. */
+typedef struct {
+  cudaGraphExec_t cold, warm; /* NULL: its launches are enqueued one by one */
+  int launches;               /* in a sample */
+  int next;                   /* the set to go on with */
+} player;
+
+typedef struct {
+  const machine *m;
+  cudaStream_t stream;
+  cudaEvent_t start, stop;
+  int sets;
+  void *flush; /* twice the L2 cache */
+  size_t flush_bytes;
+} stage;
+
+static cudaError_t enqueue_all(const contender *c, int first, int launches, int sets, cudaStream_t stream) {
+  cudaError_t status = cudaSuccess;
+  for (int i = 0; i < launches && !status; i++) status = c->enqueue(c->context, (first + i) % sets, stream);
+  return status;
+}
 
 static cudaError_t capture(cudaGraphExec_t *exec, const contender *c, int launches, int sets, cudaStream_t stream) {
   cudaGraph_t graph = NULL;
   cudaError_t status = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
-  for (int i = 0; i < launches && !status; i++) status = c->enqueue(c->context, i % sets, stream);
+  if (!status) status = enqueue_all(c, 0, launches, sets, stream);
   const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
   if (!status) status = ended;
   if (!status) status = cudaGraphInstantiate(exec, graph, 0);
@@ -58,64 +84,105 @@ static cudaError_t capture(cudaGraphExec_t *exec, const contender *c, int launch
   return status;
 }
 
-static cudaError_t replay(cudaGraphExec_t graph, int launches, cudaStream_t stream, cudaEvent_t start, cudaEvent_t stop, double *us, const machine *m,
-                          contender *telemetry) {
+/* One sample. warm: over the first set alone. telemetry: read clock and power while it runs. */
+static cudaError_t play(const stage *s, contender *c, player *p, bool warm, bool telemetry, double *us) {
   float milliseconds = 0;
-  cudaError_t status = cudaEventRecord(start, stream);
-  if (!status) status = cudaGraphLaunch(graph, stream);
-  if (!status) status = cudaEventRecord(stop, stream);
-  if (telemetry) machine_telemetry(m, &telemetry->clock_mhz, &telemetry->power_watts); /* while it runs */
-  if (!status) status = cudaEventSynchronize(stop);
-  if (!status) status = cudaEventElapsedTime(&milliseconds, start, stop);
-  *us = 1e3 * milliseconds / launches;
+  cudaError_t status = cudaEventRecord(s->start, s->stream);
+  if (!status && p->cold) status = cudaGraphLaunch(warm ? p->warm : p->cold, s->stream);
+  if (!status && !p->cold) status = enqueue_all(c, warm ? 0 : p->next, p->launches, warm ? 1 : s->sets, s->stream);
+  if (!status) status = cudaEventRecord(s->stop, s->stream);
+  if (telemetry) machine_telemetry(s->m, &c->clock_mhz, &c->power_watts);
+  if (!status) status = cudaEventSynchronize(s->stop);
+  if (!status) status = cudaEventElapsedTime(&milliseconds, s->start, s->stop);
+  if (!warm && !p->cold) p->next = (p->next + p->launches) % s->sets;
+  *us = 1e3 * milliseconds / p->launches;
+  if (status) c->failed = true;
   return status;
 }
 
-static cudaError_t time_gpu(contender *contenders, int n, int sets, const machine *m, graphs *g, cudaStream_t stream, cudaEvent_t start, cudaEvent_t stop) {
+static cudaError_t get_ready(const stage *s, contender *c, player *p) {
   cudaError_t status = cudaSuccess;
   double us = 0;
-  for (int i = 0; i < n && !status; i++) {
-    if (contenders[i].first_seconds > long_launch_seconds) continue;
-    g[i].launches = (LEAST_LAUNCHES + sets - 1) / sets * sets;
-    if (contenders[i].first_seconds * g[i].launches > most_seconds) g[i].launches = sets;
-    status = capture(&g[i].cold, &contenders[i], g[i].launches, sets, stream);
-    if (!status) status = capture(&g[i].warm, &contenders[i], g[i].launches, 1, stream);
-    for (double spent = 0; spent < warm_up_seconds && !status; spent += 1e-6 * us * g[i].launches)
-      status = replay(g[i].cold, g[i].launches, stream, start, stop, &us, m, NULL);
+  if (c->first_seconds > graph_launch_seconds) {
+    p->launches = launches_per_sample(c, LEAST_LAUNCHES);
+  } else {
+    p->launches = (LEAST_LAUNCHES + s->sets - 1) / s->sets * s->sets;
+    status = capture(&p->cold, c, p->launches, s->sets, s->stream);
+    if (!status) status = capture(&p->warm, c, p->launches, 1, s->stream);
+    if (status) c->failed = true;
   }
-  double spent = 0;
+  for (double spent = 0; spent < warm_up_seconds && !status; spent += 1e-6 * us * p->launches) status = play(s, c, p, false, false, &us);
+  return status;
+}
+
+/* The last sample, into poisoned outputs that are verified after it; then the warm figure. */
+static cudaError_t finish(const stage *s, contender *c, player *p) {
+  double us, warm[TIMING_LEAST_SAMPLES];
+  cudaError_t status = c->poison(c->context);
+  if (!status && s->flush) status = cudaMemset(s->flush, 0, s->flush_bytes); /* so that this sample finds the cache as the others did */
+  if (!status) status = cudaDeviceSynchronize();
+  const int first = p->next;
+  if (!status) status = play(s, c, p, false, false, &us);
+  if (!status) c->samples[c->count++] = us;
+  if (!status) status = c->check(c->context, first, p->launches);
+  for (int k = 0; k < TIMING_LEAST_SAMPLES && !status; k++) status = play(s, c, p, true, false, &warm[k]);
+  if (!status) c->warm_us = quantile(warm, TIMING_LEAST_SAMPLES, 0.5);
+  if (status) c->failed = true;
+  return status;
+}
+
+static cudaError_t time_gpu(const stage *s, contender *contenders, int n, player *players) {
+  cudaError_t status = cudaSuccess;
+  double us = 0, spent = 0;
+  for (int i = 0; i < n && !status; i++)
+    if (contenders[i].first_seconds <= long_launch_seconds) status = get_ready(s, &contenders[i], &players[i]);
   for (int round = 0; round < TIMING_SAMPLES && !status; round++) {
     if (round >= TIMING_LEAST_SAMPLES && spent > most_seconds * n) break;
     for (int i = 0; i < n && !status; i++) {
       contender *c = &contenders[i];
-      if (!g[i].cold) continue;
-      status = replay(g[i].cold, g[i].launches, stream, start, stop, &us, m, round == TIMING_LEAST_SAMPLES - 1 ? c : NULL);
-      c->samples[c->count++] = us;
-      spent += 1e-6 * us * g[i].launches;
+      if (c->first_seconds > long_launch_seconds) continue;
+      status = play(s, c, &players[i], false, round == TIMING_LEAST_SAMPLES - 1, &us);
+      if (!status) c->samples[c->count++] = us;
+      spent += 1e-6 * us * players[i].launches;
     }
   }
-  for (int i = 0; i < n && !status; i++) {
-    contender *c = &contenders[i];
-    if (!g[i].cold) continue;
-    double warm[TIMING_LEAST_SAMPLES];
-    for (int k = 0; k < TIMING_LEAST_SAMPLES && !status; k++) status = replay(g[i].warm, g[i].launches, stream, start, stop, &warm[k], m, NULL);
-    c->warm_us = quantile(warm, TIMING_LEAST_SAMPLES, 0.5);
-    if (!status) status = c->poison(c->context);
-    if (!status) status = cudaDeviceSynchronize();
-    if (!status) status = replay(g[i].cold, g[i].launches, stream, start, stop, &us, m, NULL);
-    c->samples[c->count++] = us;
-    if (!status) status = c->check(c->context);
+  for (int i = 0; i < n && !status; i++)
+    if (contenders[i].first_seconds <= long_launch_seconds) status = finish(s, &contenders[i], &players[i]);
+  return status;
+}
+
+static cudaError_t on_stage(contender *contenders, int n, int sets, const machine *m) {
+  stage s = {.m = m, .sets = sets, .flush_bytes = 2 * m->device.l2_bytes};
+  player *players = calloc((size_t)n, sizeof *players);
+  cudaError_t status = players ? cudaSuccess : cudaErrorMemoryAllocation;
+  if (!status && cudaMalloc(&s.flush, s.flush_bytes)) {
+    s.flush = NULL; /* too little memory: the last sample may be a little warm */
+    cudaGetLastError();
   }
+  if (!status) status = cudaStreamCreate(&s.stream);
+  if (!status) status = cudaEventCreate(&s.start);
+  if (!status) status = cudaEventCreate(&s.stop);
+  if (!status) status = time_gpu(&s, contenders, n, players);
+  for (int i = 0; players && i < n; i++) {
+    if (players[i].cold) cudaGraphExecDestroy(players[i].cold);
+    if (players[i].warm) cudaGraphExecDestroy(players[i].warm);
+  }
+  if (s.start) cudaEventDestroy(s.start);
+  if (s.stop) cudaEventDestroy(s.stop);
+  if (s.stream) cudaStreamDestroy(s.stream);
+  cudaFree(s.flush);
+  free(players);
   return status;
 }
 
 /* ---------------------------------------------------------------- CPU */
 
-static cudaError_t sweep(const contender *c, int sets, double *us) {
+static cudaError_t sweep(contender *c, int first, int launches, int sets, double *us) {
   cudaError_t status = cudaSuccess;
   const double start = now();
-  for (int set = 0; set < sets && !status; set++) status = c->enqueue(c->context, set, 0);
-  *us = 1e6 * (now() - start) / sets;
+  for (int i = 0; i < launches && !status; i++) status = c->enqueue(c->context, (first + i) % sets, 0);
+  *us = 1e6 * (now() - start) / launches;
+  if (status) c->failed = true;
   return status;
 }
 
@@ -127,14 +194,14 @@ static cudaError_t time_cpu(contender *contenders, int n, int sets) {
     for (int i = 0; i < n && !status; i++) {
       contender *c = &contenders[i];
       if (c->first_seconds > long_launch_seconds) continue;
-      const double most_sets = most_sweep_seconds / (c->first_seconds + 1e-9);
-      const int few = most_sets < 1 ? 1 : most_sets < sets ? (int)most_sets : sets;
+      const int launches = launches_per_sample(c, sets);
+      const int first = (int)((int64_t)round * launches % sets);
       if (last) status = c->poison(c->context);
-      if (!status) status = sweep(c, few, &us);
-      if (last && !status) status = c->check(c->context);
+      if (!status) status = sweep(c, first, launches, sets, &us);
+      if (last && !status) status = c->check(c->context, first, launches);
       if (round == 0) continue; /* warm-up: page faults, the thread pool */
       c->samples[c->count++] = us;
-      spent += 1e-6 * us * few;
+      spent += 1e-6 * us * launches;
     }
     if (last) break;
   }
@@ -142,29 +209,9 @@ static cudaError_t time_cpu(contender *contenders, int n, int sets) {
 }
 
 cudaError_t time_in_turns(contender *contenders, int n, conv_place place, int sets, const machine *m) {
-  cudaError_t status = cudaSuccess;
   for (int i = 0; i < n; i++) contenders[i].count = 0;
-  if (place == ON_CPU) {
-    status = time_cpu(contenders, n, sets);
-  } else {
-    graphs *g = calloc((size_t)n, sizeof *g);
-    cudaStream_t stream = 0;
-    cudaEvent_t start = 0, stop = 0;
-    if (!g) status = cudaErrorMemoryAllocation;
-    if (!status) status = cudaStreamCreate(&stream);
-    if (!status) status = cudaEventCreate(&start);
-    if (!status) status = cudaEventCreate(&stop);
-    if (!status) status = time_gpu(contenders, n, sets, m, g, stream, start, stop);
-    for (int i = 0; g && i < n; i++) {
-      if (g[i].cold) cudaGraphExecDestroy(g[i].cold);
-      if (g[i].warm) cudaGraphExecDestroy(g[i].warm);
-    }
-    if (start) cudaEventDestroy(start);
-    if (stop) cudaEventDestroy(stop);
-    if (stream) cudaStreamDestroy(stream);
-    free(g);
-  }
-  for (int i = 0; i < n; i++) {
+  const cudaError_t status = place == ON_CPU ? time_cpu(contenders, n, sets) : on_stage(contenders, n, sets, m);
+  for (int i = 0; i < n && !status; i++) {
     if (contenders[i].count == 0) contenders[i].samples[contenders[i].count++] = 1e6 * contenders[i].first_seconds;
     summarize(&contenders[i]);
   }

@@ -1,6 +1,8 @@
 /* One problem, one pass, all kernels of one dtype and layout. See trial.h. */
 #include "common/trial.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,6 +22,7 @@ typedef struct state {
   conv_tensor scratch; /* to download an input again */
   conv_reference reference;
   tensor_role input_a, input_b, output;
+  bool failed; /* a CUDA call failed: nothing can be run any more */
 } state;
 
 static double now(void) {
@@ -81,7 +84,7 @@ static cudaError_t verify_kernel(state *s, const conv_kernel *kernel, compare_mo
   } else if (!check_untouched(s, &set, 0, row->note, sizeof row->note, &status)) {
     row->status = RESULT_WRONG;
   } else if (!(status = buffer_download(&set, 0, (int)s->output, s->host[s->output].data))) {
-    const conv_verdict verdict = verify_output(&s->host[s->output], &s->reference, mode, kernel->growth(t->problem), s->log);
+    const conv_verdict verdict = verify_output(&s->host[s->output], &s->reference, mode, kernel->growth(t->problem, s->reference.random), s->log);
     if (!verdict.right) {
       row->status = RESULT_WRONG;
       snprintf(row->note, sizeof row->note, "%s data: %lld elements wrong", mode == COMPARE_EXACT ? "integer" : "random", (long long)verdict.mismatches);
@@ -94,7 +97,31 @@ static cudaError_t verify_kernel(state *s, const conv_kernel *kernel, compare_mo
   return status;
 }
 
-/* Fills the inputs and computes the reference. mode says which data. Returns 0, or 2 with a line on stderr. */
+/* Data from a file may be anything: refuses what fp32 sums cannot be bounded for. Returns 0, or 2 with a line on stderr. */
+static int check_data(const state *s) {
+  for (int k = 0; k < 2; k++) {
+    const conv_tensor *t = &s->host[k ? s->input_b : s->input_a];
+    for (int64_t i = 0; i < t->count; i++) {
+      if (isfinite(tensor_get(t, i))) continue;
+      int at[4];
+      tensor_coordinates(t, i, at);
+      fprintf(stderr, "%s: expected finite numbers, got %g at (%s) = (%d,%d,%d,%d)\n", s->t->options->npy_in[t->role], (double)tensor_get(t, i),
+              role_axes(t->role), at[0], at[1], at[2], at[3]);
+      return 2;
+    }
+  }
+  const conv_tensor *out = &s->reference.shape;
+  const double highest = out->dtype == DTYPE_FP16 ? 65504 : FLT_MAX;
+  for (int64_t i = 0; i < out->count; i++)
+    if (!(s->reference.scale[i] <= highest)) {
+      fprintf(stderr, "--x, --w, --dy: expected data whose sums stay below %g in magnitude (%s), they reach %g\n", highest, dtype_name(out->dtype),
+              (double)s->reference.scale[i]);
+      return 2;
+    }
+  return 0;
+}
+
+/* Fills the inputs and computes the reference. mode says which data. Returns 0, 1 or 2 as trial_run does, with a line on stderr. */
 static int prepare(state *s, compare_mode mode, int magnitude) {
   const trial *t = s->t;
   char error[512];
@@ -119,9 +146,9 @@ static int prepare(state *s, compare_mode mode, int magnitude) {
   const bool use_gpu = t->gpu_reference && problem_macs(t->problem) > macs_for_gpu_reference;
   if (reference_compute(&s->reference, t->problem, t->pass, &s->host[s->input_a], &s->host[s->input_b], !from_files, use_gpu, error, sizeof error)) {
     fprintf(stderr, "%s\n", error);
-    return 2;
+    return 1;
   }
-  return 0;
+  return from_files ? check_data(s) : 0;
 }
 
 /* ---------------------------------------------------------------- timing */
@@ -149,24 +176,34 @@ static cudaError_t poison(void *context) {
   return status;
 }
 
-/* Verifies what the last timed sample wrote into the first set. */
-static cudaError_t check_timed(void *context) {
-  timed_kernel *k = context;
+/* Verifies what the last timed sample wrote into one set. */
+static cudaError_t check_set(timed_kernel *k, int set) {
   state *s = k->s;
   result_row *row = k->row;
   cudaError_t status = cudaSuccess;
-  if (!check_untouched(s, k->sets, 0, row->note, sizeof row->note, &status)) {
+  if (!check_untouched(s, k->sets, set, row->note, sizeof row->note, &status)) {
     row->status = RESULT_WRONG;
     return status;
   }
-  status = buffer_download(k->sets, 0, (int)s->output, s->host[s->output].data);
+  status = buffer_download(k->sets, set, (int)s->output, s->host[s->output].data);
   if (status) return status;
-  const conv_verdict verdict = verify_output(&s->host[s->output], &s->reference, COMPARE_BOUND, k->kernel->growth(s->t->problem), s->log);
+  const conv_verdict verdict = verify_output(&s->host[s->output], &s->reference, COMPARE_BOUND, k->kernel->growth(s->t->problem, s->reference.random), s->log);
   if (!verdict.right) {
     row->status = RESULT_WRONG;
-    snprintf(row->note, sizeof row->note, "the last timed run: %lld elements wrong", (long long)verdict.mismatches);
+    snprintf(row->note, sizeof row->note, "the last timed sample: %lld elements wrong in buffer set %d", (long long)verdict.mismatches, set);
   }
   return cudaSuccess;
+}
+
+/* The first, the middle and the last set of the sample: a kernel that only works once, or only on the first set, shows. */
+static cudaError_t check_timed(void *context, int first, int count) {
+  timed_kernel *k = context;
+  const int written = count < k->sets->count ? count : k->sets->count;
+  const int sample[3] = {0, written / 2, written - 1};
+  cudaError_t status = cudaSuccess;
+  for (int i = 0; i < 3 && !status && k->row->status == RESULT_RIGHT; i++)
+    if (i == 0 || sample[i] != sample[i - 1]) status = check_set(k, (first + sample[i]) % k->sets->count);
+  return status;
 }
 
 /* Times the kernels that were right, in turns, on the same buffers. */
@@ -194,6 +231,11 @@ static cudaError_t time_kernels(state *s, result_row rows[], contender contender
     turn[k] = (contender){.enqueue = enqueue, .poison = poison, .check = check_timed, .context = &timed[k], .first_seconds = rows[index[k]].run_seconds};
   }
   if (!status) status = time_in_turns(turn, n, t->place, sets.count, t->machine);
+  for (int k = 0; k < n && status; k++)
+    if (turn[k].failed) {
+      rows[index[k]].status = RESULT_WRONG;
+      snprintf(rows[index[k]].note, sizeof rows[index[k]].note, "right once, but failed while it was timed: %s", cudaGetErrorString(status));
+    }
   for (int k = 0; k < n && !status; k++) {
     result_row *row = &rows[index[k]];
     contenders[index[k]] = turn[k];
@@ -202,8 +244,8 @@ static cudaError_t time_kernels(state *s, result_row rows[], contender contender
     if (row->status != RESULT_RIGHT) continue;
     if (turn[k].count == 1)
       snprintf(row->note, sizeof row->note, "takes over a second: run once");
-    else if (sets.count < wanted)
-      snprintf(row->note, sizeof row->note, "memory for %d of %d buffer sets: the cache may be warm", sets.count, wanted);
+    else if (!timing_is_cold(touched, sets.count, t->machine->device.l2_bytes))
+      snprintf(row->note, sizeof row->note, "%d buffer sets: not enough to keep the cache cold", sets.count);
   }
   buffer_sets_free(&sets);
   return status;
@@ -233,9 +275,26 @@ static bool fits_memory(const state *s, char *why, size_t why_size) {
 static int verify_all(state *s, compare_mode mode, int magnitude, result_row rows[]) {
   const int status = prepare(s, mode, magnitude);
   if (status) return status;
-  for (int i = 0; i < s->t->kernel_count; i++)
-    if (rows[i].status == RESULT_RIGHT && verify_kernel(s, s->t->kernels[i], mode, &rows[i])) return 1;
+  for (int i = 0; i < s->t->kernel_count; i++) {
+    if (rows[i].status != RESULT_RIGHT) continue;
+    if (mode == COMPARE_BOUND && !isfinite(s->t->kernels[i]->growth(s->t->problem, s->reference.random))) {
+      snprintf(rows[i].note, sizeof rows[i].note, "too many terms to bound the error on data that is not random");
+      rows[i].status = RESULT_SKIPPED;
+    } else if (verify_kernel(s, s->t->kernels[i], mode, &rows[i])) {
+      s->failed = true;
+      return 1;
+    }
+  }
   return 0;
+}
+
+/* After a failed CUDA call nothing runs any more; kernels that had no chance are not right. */
+static void skip_the_rest(const state *s, result_row rows[]) {
+  for (int i = 0; s->failed && i < s->t->kernel_count; i++)
+    if (rows[i].status == RESULT_RIGHT) {
+      rows[i].status = RESULT_SKIPPED;
+      snprintf(rows[i].note, sizeof rows[i].note, "not run to the end: an earlier kernel failed");
+    }
 }
 
 static int run(state *s, report *r, result_row rows[], contender contenders[]) {
@@ -248,6 +307,10 @@ static int run(state *s, report *r, result_row rows[], contender contenders[]) {
   for (int i = 0; i < t->kernel_count && !magnitude; i++)
     if (rows[i].status == RESULT_RIGHT) snprintf(rows[i].note, sizeof rows[i].note, "2^24 terms or more: no exact integers");
   if (active && !status && (!t->options->exact_only || !magnitude)) status = verify_all(s, COMPARE_BOUND, 0, rows);
+  if (!status && t->options->npy_out && rows[0].status == RESULT_SKIPPED) {
+    fprintf(stderr, "--out: expected a kernel that does this problem, %s does not: %s\n", t->kernels[0]->name, rows[0].note);
+    return 2;
+  }
   if (active && !status && t->options->npy_out && rows[0].status == RESULT_RIGHT) {
     char error[512];
     if (npy_write(&s->host[s->output], t->options->npy_out, error, sizeof error)) {
@@ -260,9 +323,11 @@ static int run(state *s, report *r, result_row rows[], contender contenders[]) {
     const cudaError_t error = time_kernels(s, rows, contenders);
     if (error) {
       fprintf(stderr, "timing: %s\n", cudaGetErrorString(error));
+      s->failed = true;
       status = 1;
     }
   }
+  skip_the_rest(s, rows);
   if (status != 2)
     for (int i = 0; i < t->kernel_count; i++) report_row(r, &rows[i]);
   return status;

@@ -27,8 +27,9 @@ for run in "${runs[@]}"; do
   read -ra arguments <<<"${run#*|}"
   for step in "${steps[@]}"; do
     number=$((number + 1))
-    label=$(basename "$name")
+    label=${name//\//_} # a file elsewhere must not share its results with a suite of the same name
     base="$results/$step-$label"
+    rm -f "$base.csv" "$base.json" "$base.log"
     printf '[%d/%d] step %s, %s %s ... ' "$number" "$total" "$step" "$label" "${arguments[*]}"
     start=$SECONDS
     if "$build/$step" --suite "$name" "${arguments[@]}" --csv "$base.csv" --json "$base.json" >"$base.log" 2>&1; then

@@ -33,6 +33,7 @@ static void meanings(void) {
   meaning("mb1ic1ih9iw9oc1kh3kw3sh2ph1", "1 1 9 9 1 3 3 5 7 s2,1 d1,1 p1,0,1,0 g1");            /* some w-field given: sw and pw have their defaults */
   meaning("mb1ic1ih3oc1oh3kh7ph5", "1 1 3 3 1 7 7 3 3 s1,1 d1,1 p5,5,1,1 g1");
   meaning("  mb1ic1ih5oc1kh3 # a comment", "1 1 5 5 1 3 3 3 3 s1,1 d1,1 p0,0,0,0 g1");
+  meaning("mb1ic1ih9oc1kh3sh2ph1sw1", "1 1 9 9 1 3 3 5 5 s2,2 d1,1 p1,1,1,1 g1"); /* sw1 alone is no w-field: square */
   conv_problem p;
   char error[256];
   ok(problem_parse(&p, "ic1ih5oc1kh3n\"res2a*3\"", error, sizeof error) == 0 && strcmp(p.name, "res2a") == 0 && p.repeat == 3, "n\"res2a*3\" is res2a, three times");
@@ -42,7 +43,7 @@ static void meanings(void) {
 static void printing(void) {
   conv_problem p, again;
   char text[512], error[512] = "";
-  static const char *const canonical[] = {"mb16ic64ih56oc128oh56kh3ph1", "g4mb2ic8ih5oc4oh5kh3ph1", "mb1ic3ih224oc64oh112kh7sh2ph3n\"conv1*2\"",
+  static const char *const canonical[] = {"mb1ic1ih5oc1oh5kh1n\"a*3*1\"", "mb16ic64ih56oc128oh56kh3ph1", "g4mb2ic8ih5oc4oh5kh3ph1", "mb1ic3ih224oc64oh112kh7sh2ph3n\"conv1*2\"",
                                           "mb1ic1ih5iw7oc1oh5ow7kh1kw3pw1"};
   for (size_t i = 0; i < sizeof canonical / sizeof *canonical; i++) {
     text[0] = 0;
@@ -67,7 +68,7 @@ static void refused(const char *text, const char *want) {
   conv_problem p = {.N = 77};
   char error[512] = "(accepted)";
   const int status = problem_parse(&p, text, error, sizeof error);
-  if (!ok(status != 0 && strcmp(error, want) == 0 && p.N == 77, "refused: \"%.60s\"", text)) diag("got  %s", error), diag("want %s", want);
+  if (!ok(status != 0 && strcmp(error, want) == 0 && p.N == 77, "refused: \"%.*s\"", (int)strcspn(text, "\r\n\t"), text)) diag("got  %s", error), diag("want %s", want);
 }
 
 static void refusals(void) {
@@ -84,7 +85,12 @@ static void refusals(void) {
   refused("ic1ih3oc1kh7ph1", "kh: expected a filter of at most 5 pixels (ih3 padded by 1 on both sides), got 7");
   refused("ic1ih5iw3oc1kh3kw7pw1", "kw: expected a filter of at most 5 pixels (iw3 padded by 1 on both sides), got 7");
   refused("ic1ih5oc1kh3sh0", "sh: expected an integer from 1 to 2147483647, got 0");
-  refused("ic1ih5oc1kh3dh-1", "dh: expected an integer from 0 to 2147483647, got -1");
+  refused("ic1ih5oc1kh3dh-1", "dh: expected an integer from 0 to 2147483646, got -1");
+  refused("ic1ih5oc1kh1dh2147483647", "dh: expected an integer from 0 to 2147483646, got 2147483647");
+  refused("ic1ih5oc1kh1zz\r\n", "shape: expected one of g mb ic ih iw oc oh ow kh kw sh sw dh dw ph pw n, got \"zz\"");
+  refused("ic1ih5oc1kh1 a\tb\033[1m\n", "shape: expected nothing after the problem, got \"a?b?[1m\"");
+  refused("ic1ih5oc1kh1nab\"c", "n: expected printable ASCII characters without quotes in the name");
+  refused("ic1ih5oc1kh1n\"\xfc\"", "n: expected printable ASCII characters without quotes in the name");
   refused("ic1ih10oc1oh20kh3ph1", "oh: expected 9 to 11 with ih10 kh3 ph1, got 20");
   refused("ic1ih10oc1oh5kh3ph1", "oh: expected 9 to 11 with ih10 kh3 ph1, got 5");
   refused("ic1ih10oc1kh3oh8ow9ph1pw1iw10kw3", "oh: expected 9 to 11 with ih10 kh3 ph1, got 8");
@@ -102,7 +108,7 @@ static void refusals(void) {
   refused("ic1ih5iw5oc1kh3", "kw: expected kw and an integer from 1, it is missing");
   refused("ic1iw5oc1kw3", "shape: expected a 2-D convolution, got a 1-D one (no field along h)");
   refused("ic1id5ih5oc1kd3kh3", "shape: expected a 2-D convolution, got a 3-D one (id, od, kd, sd, dd or pd)");
-  refused("ic1ih5oc1kh2147483647dh2147483647", "kh: expected a dilated filter of at most 2147483647 pixels, got 4611686014132420609");
+  refused("ic1ih5oc1kh2147483647dh2147483646", "kh: expected a dilated filter of at most 2147483647 pixels, got 4611686011984936963");
 }
 
 /* Writes a suite file and reads it. */
@@ -122,9 +128,10 @@ static int read_text(const char *text, conv_suite *suite, char *error, size_t er
 static void suites(void) {
   conv_suite suite;
   char error[600] = "";
-  ok(read_text("--mode=C\n# comment\n\nic3ih5oc1kh3\nic1iw5oc1kw3\nic1id5ih5oc1kd3kh3n\"3d\"\n  g1mb4_ic2ih5_oc1oh5_kh3_ph1_n\"b\"  # end\n", &suite, error, sizeof error) == 0 &&
-         suite.count == 2 && suite.passed_over == 3 && suite.problems[1].N == 4,
-     "a list: two problems, and an option line, a 1-D and a 3-D shape passed over");
+  ok(read_text("--mode=C\n# comment\n\nic3ih5oc1kh3\nic1iw5oc1kw3\nic1id5ih5oc1kd3kh3n\"3d\"\n  g1mb4_ic2ih5_oc1oh5_kh3_ph1_n\"b\"  # end\n--dir=FWD_B --dt=f32 mb7ic1ih5oc1kh3\n", &suite,
+               error, sizeof error) == 0 &&
+         suite.count == 3 && suite.passed_over == 4 && suite.problems[1].N == 4 && suite.problems[2].N == 7,
+     "a list: three problems, one behind options; two lines with options, a 1-D and a 3-D shape passed over");
   suite_free(&suite);
   ok(read_text("ic3ih5oc1kh3\nic3ih5oc1kh3\nic3ih5oc1kh9\n", &suite, error, sizeof error) != 0 && strcmp(error, ":3: kh: expected a filter of at most 5 pixels (ih5 padded by 0 on both sides), got 9") == 0 &&
          suite.problems == NULL,

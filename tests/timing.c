@@ -11,7 +11,7 @@ enum { DIARY = 100000, SETS = 4 };
 typedef struct {
   char who;
   int runs[SETS], poisoned_at, checked_at; /* counts of runs when it happened; -1: never */
-  int poisons, checks;
+  int poisons, checks, checked_first, checked_count;
   double microseconds;
 } player;
 
@@ -47,11 +47,23 @@ static cudaError_t poison(void *context) {
   return cudaSuccess;
 }
 
-static cudaError_t check(void *context) {
+static cudaError_t check(void *context, int first, int count) {
   player *p = context;
+  p->checked_first = first, p->checked_count = count;
   p->checks++;
   p->checked_at = total(p);
   return cudaSuccess;
+}
+
+/* Long launches do not go over all sets in every sample; the next sample goes on where the last one stopped. */
+static void few_launches(void) {
+  player a = {.who = 'a', .microseconds = 30000};
+  contender turn = {.enqueue = enqueue, .poison = poison, .check = check, .context = &a, .first_seconds = 40e-3};
+  machine m;
+  machine_open_cpu(&m);
+  ok(time_in_turns(&turn, 1, ON_CPU, SETS, &m) == cudaSuccess && turn.count < TIMING_SAMPLES, "half a second of samples is enough (%d samples)", turn.count);
+  ok(a.runs[0] > 1 && a.runs[3] > 1 && a.runs[0] - a.runs[3] <= 1, "two launches a sample, yet all sets take part (%d %d %d %d)", a.runs[0], a.runs[1], a.runs[2], a.runs[3]);
+  ok(a.checked_count == 2 && a.checked_first % 2 == 0, "the check is told which sets the last sample wrote");
 }
 
 static void on_cpu(void) {
@@ -97,7 +109,9 @@ int main(void) {
   ok(timing_sets(1 << 20, 60 << 20) == 121, "1 MiB against a cache of 60 MiB: 120 other sets pass between two uses of one");
   ok(timing_sets((size_t)1 << 30, 60 << 20) == 2, "1 GiB: two sets");
   ok(timing_sets(4, 60 << 20) == 2048, "never more than 2048");
+  ok(timing_is_cold(1 << 20, 121, 60 << 20) && !timing_is_cold(4, 2048, 60 << 20), "and that is not enough for a tiny problem, which is told");
   on_cpu();
+  few_launches();
   on_gpu();
   return done_testing();
 }

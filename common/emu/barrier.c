@@ -1,7 +1,7 @@
 /* Barriers of a block: the last thread to arrive makes all of them ready again, in their order. */
 #include <string.h>
 
-#include "internal.h"
+#include "tool.h"
 
 static bool same_site(emu_site a, const char *file, int line) { return a.line == line && (a.file == file || strcmp(a.file, file) == 0); }
 
@@ -29,6 +29,7 @@ static void try_release(emu_block *block, int id) {
   b->result_count = b->count;
   b->result_all = b->all;
   b->result_any = b->any;
+  EMU_TELL(barrier, block, id, b->expected);
   for (emu_thread *t = block->threads, *end = t + block->thread_count; t < end; t++)
     if (t->state == EMU_WAIT_BARRIER && t->barrier == id) emu_make_ready(t);
 }

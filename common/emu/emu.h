@@ -6,6 +6,7 @@
  * Environment: EMU_THREADS=n  workers (default: one per core)
  *              EMU_SEED=n     shuffle the order of blocks, threads and wake-ups; one worker; the same n gives the same order
  *              EMU_STACK_KB=n stack of one CUDA thread (default 64)
+ *              EMU_LATE=1     cp.async completes when it is waited for, not before (async.c)
  *
  * In a debugger, stop in one thread of a kernel (here block (1,0,0), thread (5,0,0)) and look around:
  *   $ EMU_THREADS=1 gdb --args PROGRAM ...
@@ -43,6 +44,7 @@ typedef enum {
 
 struct emu_thread {
   uint3 index;        /* its threadIdx */
+  unsigned number;    /* 0.. within the block */
   unsigned lane;      /* 0..31 within the warp */
   emu_block *block;
   emu_warp *warp;
@@ -145,6 +147,13 @@ void emu_meet(unsigned mask, void *operands, void (*execute)(emu_warp *warp, uns
 /* Lets the other threads run first. */
 void emu_yield(void);
 
+/* __threadfence() */
+void emu_fence(void);
+
+/* Around an atomic operation that takes several here: for checker and counter it is one access. */
+void emu_atomic_begin(const void *address, size_t bytes);
+void emu_atomic_end(void);
+
 /* Warp functions on 64-bit values (warp.c); value widths are the caller's business. `how` of a shuffle: */
 typedef enum { EMU_SHFL_INDEX, EMU_SHFL_UP, EMU_SHFL_DOWN, EMU_SHFL_XOR } emu_shuffle_kind;
 uint64_t emu_shuffle(emu_shuffle_kind how, unsigned mask, uint64_t value, unsigned lane, int width, const char *file, int line);
@@ -155,6 +164,12 @@ typedef enum { EMU_ADD, EMU_MIN, EMU_MAX, EMU_AND, EMU_OR, EMU_XOR } emu_reduce_
 int64_t emu_reduce(emu_reduce_kind how, unsigned mask, int64_t value, const char *file, int line);
 void emu_syncwarp(unsigned mask, const char *file, int line);
 unsigned emu_activemask(void);
+
+/* cp.async (async.c): starts a copy of 4, 8 or 16 bytes to shared memory, of which the source gives src_bytes and the rest is zero; closes
+ * a group; waits for all of the thread's groups but the last n (-1: for everything, committed or not). */
+void emu_cp_async(void *dst_shared, const void *src, size_t bytes, size_t src_bytes);
+void emu_cp_async_commit(void);
+void emu_cp_async_wait(int n);
 
 /* Ends the launch with cudaErrorLaunchFailure and one line on stderr; called by a CUDA thread, does not return. */
 __attribute__((noreturn, format(printf, 1, 2))) void emu_fail(const char *format, ...);

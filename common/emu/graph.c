@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "stream.h"
+#include "tool.h"
 
 static int captures; /* streams that capture now */
 
@@ -11,8 +12,14 @@ bool emu_any_capture(void) { return captures > 0; }
 static cudaError_t run(const emu_work *work) {
   switch (work->type) {
     case cudaGraphNodeTypeKernel: return emu_run_call(&work->call);
-    case cudaGraphNodeTypeMemcpy: memmove(work->dst, work->src, work->bytes); return cudaSuccess;
-    case cudaGraphNodeTypeMemset: memset(work->dst, work->value, work->bytes); return cudaSuccess;
+    case cudaGraphNodeTypeMemcpy:
+      memmove(work->dst, work->src, work->bytes);
+      EMU_TELL(copied, work->dst, work->src, work->bytes);
+      return cudaSuccess;
+    case cudaGraphNodeTypeMemset:
+      memset(work->dst, work->value, work->bytes);
+      EMU_TELL(copied, work->dst, NULL, work->bytes);
+      return cudaSuccess;
     default: return cudaErrorNotSupported;
   }
 }

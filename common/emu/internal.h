@@ -64,6 +64,8 @@ typedef struct emu_worker {
   int stack_count;
   unsigned char *arena;
   uint64_t random;                /* state of the order's generator; 0: default order */
+  void *tool;                     /* what the tool keeps for it (tool.h) */
+  bool stepping;                  /* the tool decides which thread goes on: lanes in lockstep */
 } emu_worker;
 
 extern __thread emu_worker *emu_this_worker __attribute__((tls_model("initial-exec")));
@@ -124,6 +126,7 @@ bool emu_any_capture(void);
 
 /* memory.c */
 bool emu_is_device(const void *pointer, size_t bytes);  /* lies within an allocation, pinned memory or a known symbol */
+bool emu_is_device_space(uintptr_t address);            /* with a tool: only device memory can be here */
 void emu_free_all(void);
 
 #define EMU_TRY(call)                                \

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "tool.h"
 
 static emu_kernel *kernels;
 static pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER; /* one launch at a time; also guards the table */
@@ -61,7 +61,9 @@ cudaError_t emu_run_call(const emu_call *call) {
   launch.block_count = (uint64_t)call->grid.x * call->grid.y * call->grid.z;
   shuffle_blocks(&launch, emu_seed());
   emu_shared_begin_launch(&launch);
+  EMU_TELL(launch_begin, &launch);
   emu_pool_run(&launch);
+  EMU_TELL(launch_end, &launch);
   launch.kernel->static_shared = launch.static_shared;
   pthread_mutex_unlock(&launching);
   if (launch.failed) emu_set_sticky(launch.error);

@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "tool.h"
 
 enum { GUARD_BYTES = 512, GUARD = 0xFD }; /* 512: the alignment that CUDA gives */
 
@@ -96,6 +97,32 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
   return cudaSuccess;
 }
 
+/* With a tool, device memory has a part of the address space for itself, and no address is used twice: so that an index that went wrong
+ * can be told from a pointer of the host, whatever lies next to each other in the heap. */
+static const uintptr_t DEVICE_START = (uintptr_t)1 << 45, DEVICE_END = (uintptr_t)3 << 44;
+
+bool emu_is_device_space(uintptr_t address) { return address - DEVICE_START < DEVICE_END - DEVICE_START; }
+
+static size_t in_pages(size_t bytes) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  return (bytes + page - 1) / page * page;
+}
+
+static void *take_memory(size_t bytes) {
+  static uintptr_t next = (uintptr_t)1 << 45;
+  if (emu_the_tool == NULL) return aligned_alloc(GUARD_BYTES, bytes);
+  const uintptr_t hint = __atomic_fetch_add(&next, in_pages(bytes), __ATOMIC_RELAXED);
+  void *memory = mmap((void *)hint, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void give_memory(void *memory, size_t bytes) {
+  if (emu_the_tool == NULL) free(memory);
+  else munmap(memory, bytes);
+}
+
+static size_t with_guards(size_t bytes) { return GUARD_BYTES + ((bytes + GUARD_BYTES - 1) & ~(size_t)(GUARD_BYTES - 1)) + GUARD_BYTES; }
+
 static cudaError_t allocate(void **pointer, size_t bytes, place where) {
   EMU_TRY(emu_sticky());
   if (pointer == NULL) return emu_error(cudaErrorInvalidValue);
@@ -104,16 +131,17 @@ static cudaError_t allocate(void **pointer, size_t bytes, place where) {
   size_t free_bytes, total_bytes;
   EMU_TRY(cudaMemGetInfo(&free_bytes, &total_bytes)); /* the system would promise more and kill us later */
   if (bytes > free_bytes || bytes > SIZE_MAX / 2) return emu_error(cudaErrorMemoryAllocation);
-  const size_t whole = GUARD_BYTES + ((bytes + GUARD_BYTES - 1) & ~(size_t)(GUARD_BYTES - 1)) + GUARD_BYTES;
-  unsigned char *memory = aligned_alloc(GUARD_BYTES, whole);
+  const size_t whole = with_guards(bytes);
+  unsigned char *memory = take_memory(whole);
   if (memory == NULL) return emu_error(cudaErrorMemoryAllocation);
   memset(memory, GUARD, GUARD_BYTES);
   memset(memory + GUARD_BYTES, EMU_POISON, bytes);
   memset(memory + GUARD_BYTES + bytes, GUARD, whole - GUARD_BYTES - bytes);
   if (!add(memory + GUARD_BYTES, bytes, where)) {
-    free(memory);
+    give_memory(memory, whole);
     return emu_error(cudaErrorMemoryAllocation);
   }
+  EMU_TELL(allocated, memory + GUARD_BYTES, bytes, serial, where == PINNED);
   *pointer = memory + GUARD_BYTES;
   return cudaSuccess;
 }
@@ -128,7 +156,8 @@ static void release_memory(const allocation *a) {
   if (!guard_whole(a->start - GUARD_BYTES) || !guard_whole(a->start + a->bytes))
     fprintf(stderr, "emulator: allocation %llu (%zu bytes) was written %s\n", (unsigned long long)a->serial, a->bytes,
             guard_whole(a->start + a->bytes) ? "before its start" : "past its end");
-  free(a->start - GUARD_BYTES);
+  EMU_TELL(freed, a->start);
+  give_memory(a->start - GUARD_BYTES, with_guards(a->bytes));
 }
 
 static cudaError_t release(void *pointer, place where) {

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "tool.h"
 
 static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
 
@@ -107,6 +107,7 @@ static void on_signal(int number, siginfo_t *info, void *context) {
     signal(number, SIG_DFL);
     return;
   }
+  EMU_TELL(dying);
   const uint3 b = t->block->index, i = t->index;
   const emu_call *c = &t->block->launch->call;
   char what[128], text[512];

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fiber.h"
-#include "internal.h"
+#include "tool.h"
 
 __thread emu_thread *emu_self;
 __thread uint3 threadIdx, blockIdx; /* what kernels see; cuda_runtime.h */
@@ -29,10 +29,19 @@ static unsigned random_below(emu_worker *w, unsigned n) { return (unsigned)((emu
 void emu_make_ready(emu_thread *t) {
   emu_worker *w = emu_this_worker;
   t->state = EMU_RUNNABLE;
+  if (w->stepping) {
+    w->ready_count++;
+    emu_the_tool->make_ready(w, t);
+    return;
+  }
   w->ready[(w->ready_first + w->ready_count++) % EMU_MAX_THREADS] = t;
 }
 
 static emu_thread *take_ready(emu_worker *w) {
+  if (w->stepping) {
+    w->ready_count--;
+    return emu_the_tool->take_ready(w);
+  }
   if (w->random != 0) { /* any of them: swap it to the front */
     const unsigned pick = (w->ready_first + random_below(w, w->ready_count)) % EMU_MAX_THREADS;
     emu_thread *t = w->ready[pick];
@@ -45,9 +54,11 @@ static emu_thread *take_ready(emu_worker *w) {
   return t;
 }
 
-/* Threads that can go on come before threads that have not started: a warp finishes its shuffles while its stacks are in the cache. */
+/* Threads that can go on come before threads that have not started: a warp finishes its shuffles while its stacks are in the cache.
+ * Lanes that go in lockstep start together. */
 static bool should_start(emu_worker *w) {
   if (w->started == w->block.thread_count) return false;
+  if (w->stepping && w->started % EMU_WARP != 0) return true;
   return w->ready_count == 0 || (w->random != 0 && random_below(w, 2));
 }
 
@@ -93,6 +104,7 @@ static void thread_exit(emu_worker *w, emu_thread *t) {
   t->state = EMU_IDLE;
   w->block.alive--;
   t->warp->exited |= 1u << t->lane;
+  EMU_TELL(thread_exit, t);
   if (t->warp->meetings > 0) emu_warp_exit(t->warp);
   emu_barrier_exit(&w->block);
 }
@@ -139,6 +151,7 @@ static void lay_out_threads(emu_worker *w, emu_launch *launch) {
   for (unsigned i = 0; i < n; i++) {
     emu_thread *t = &w->threads[i];
     t->index = (uint3){i % size.x, i / size.x % size.y, i / (size.x * size.y)};
+    t->number = i;
     t->lane = i % EMU_WARP;
     t->block = &w->block;
     t->warp = &w->warps[i / EMU_WARP];
@@ -173,9 +186,11 @@ static void begin_block(emu_worker *w, uint64_t index) {
 
 static void run_block(emu_worker *w, uint64_t index) {
   begin_block(w, index);
+  EMU_TELL(block_begin, w);
   bool same;
   emu_fiber_switch(&w->home, next_context(w, NULL, &same));
   if (w->block.alive > 0) emu_stack_reclaim_all(w); /* abandoned */
+  EMU_TELL(block_end, w);
   emu_arena_end_block(w);
 }
 
@@ -184,11 +199,13 @@ void emu_run_blocks(emu_worker *w, emu_launch *launch) {
   emu_this_worker = w;
   w->random = emu_seed();
   lay_out_threads(w, launch);
+  EMU_TELL(worker_begin, w);
   while (!__atomic_load_n(&launch->failed, __ATOMIC_RELAXED)) {
     const uint64_t i = __atomic_fetch_add(&launch->next_block, 1, __ATOMIC_RELAXED);
     if (i >= launch->block_count) break;
     run_block(w, (launch->block_start + i * launch->block_step) % launch->block_count);
   }
+  EMU_TELL(worker_end, w);
 }
 
 int emu_at(unsigned bx, unsigned by, unsigned bz, unsigned tx, unsigned ty, unsigned tz) {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "internal.h"
+#include "tool.h"
 
 unsigned char *emu_arena_create(void) {
   unsigned char *arena = mmap(NULL, EMU_ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -46,6 +46,7 @@ static void place(emu_launch *launch, emu_shared_site *site) {
         launch->static_shared += site->bytes;
         launch->shared_used = start + site->bytes + EMU_RED_ZONE;
       }
+      EMU_TELL(shared_placed, launch, site);
       __atomic_store_n(&site->serial, launch->serial, __ATOMIC_RELEASE);
     }
   }

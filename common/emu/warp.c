@@ -1,7 +1,7 @@
 /* Warp functions: each lane brings its operands; the last to arrive computes everybody's result. */
 #include <string.h>
 
-#include "internal.h"
+#include "tool.h"
 
 static void end_meeting(emu_warp *warp, emu_meeting *m) {
   const unsigned lanes = m->arrived;
@@ -55,7 +55,10 @@ void emu_warp_exit(emu_warp *warp) {
 
 unsigned emu_activemask(void) { return ~emu_self->warp->exited; }
 
-void emu_syncwarp(unsigned mask, const char *file, int line) { emu_meet(mask, NULL, NULL, "__syncwarp", file, line); }
+/* Shuffles and votes exchange values; this one alone orders memory. */
+static void execute_syncwarp(emu_warp *warp, unsigned lanes) { EMU_TELL(warp_sync, warp, lanes); }
+
+void emu_syncwarp(unsigned mask, const char *file, int line) { emu_meet(mask, NULL, execute_syncwarp, "__syncwarp", file, line); }
 
 typedef struct shuffle {
   uint64_t value, result;

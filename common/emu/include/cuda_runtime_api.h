@@ -188,6 +188,14 @@ cudaError_t cudaMemset(void *pointer, int value, size_t bytes);
 cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream EMU_DEFAULT(0));
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes);
 
+/* The emulator's own, for its check and count builds; elsewhere they do nothing.
+ * One cudaMalloc may hold several arrays. Once one of them is marked, kernels may touch marked arrays only; reports use their names.
+ * A marked array counts as uninitialised until a kernel or a copy writes it, and again from emu_mark_uninitialised on. */
+void emu_mark_array(const void *start, size_t bytes, const char *name);
+void emu_mark_uninitialised(const void *start, size_t bytes);
+/* For the count build, which sees memory but no arithmetic: how many floating-point operations the launches that follow are for. */
+void emu_count_work(double flops);
+
 /* streams and events */
 cudaError_t cudaStreamCreate(cudaStream_t *stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags);

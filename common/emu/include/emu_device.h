@@ -15,9 +15,9 @@ static inline int __syncthreads_and(int predicate, EMU_HERE) { return emu_barrie
 static inline int __syncthreads_or(int predicate, EMU_HERE) { return emu_barrier_wait(0, 0, predicate, "__syncthreads_or", file, line)->result_any; }
 
 /* Fences order nothing here that is not in order already: between two waits a thread runs alone. Blocks on other workers see atomics. */
-static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+static inline void __threadfence() { emu_fence(); }
 static inline void __threadfence_block() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
-static inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+static inline void __threadfence_system() { emu_fence(); }
 static inline void __nanosleep(unsigned) { emu_yield(); }
 [[noreturn]] static inline void __trap(EMU_HERE) { emu_fail("__trap() at %s:%d", file, line); }
 
@@ -81,8 +81,14 @@ EMU_REDUCE(__reduce_xor_sync, EMU_XOR, unsigned)
 /* Replaces *p by f(*p) in one step, for what the processor has no instruction for. */
 template <typename T, typename F>
 T emu_atomic_update(T *p, F f) {
+#ifdef __SANITIZE_THREAD__ /* check and count builds */
+  emu_atomic_begin(p, sizeof *p);
+#endif
   T old = __atomic_load_n(p, __ATOMIC_RELAXED);
   while (!__atomic_compare_exchange_n(p, &old, f(old), true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+#ifdef __SANITIZE_THREAD__
+  emu_atomic_end();
+#endif
   return old;
 }
 template <typename Bits, typename T>

@@ -1,0 +1,105 @@
+/* Is cuDNN's result right? The same checker and the same kind of bound as for our own kernels. */
+#include "common/cudnn_api.h"
+
+#ifdef HAVE_CUDNN
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/bound.h"
+#include "common/buffers.h"
+#include "common/verify.h"
+
+/* How much larger the error of a transformed convolution is than of the plain sum: the product of its transforms' norms, taken per axis
+ * as the geometric mean of the largest row sum (never exceeded) and 1 (errors of random sign cancel), squared for two axes. F(2x2, 3x3),
+ * whose tile is 4x4: rows 2, 1.5, 3; F(4x4, 3x3), tile 6x6: rows 10, 1, 19. The larger ones are guesses on the safe side. */
+static double transform_factor(unsigned notes) {
+  if (notes >> CUDNN_NUMERICAL_NOTE_FFT & 1) return 1000;
+  if (!(notes >> CUDNN_NUMERICAL_NOTE_WINOGRAD & 1)) return 1;
+  if (notes >> CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13 & 1) return 10000;
+  if (notes >> CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 & 1) return 190;
+  return 9;
+}
+
+/* g of the error bound (common/bound.h) for an engine with these notes. cuDNN does not tell how it adds up: the longest chain of fp32
+ * additions is assumed, with some more for split sums; for tensor cores, whose accumulators truncate, 2u a step of 8 products. */
+double cudnn_growth(const cudnn_task *task, unsigned notes, bool random) {
+  const double terms = (double)problem_terms(task->problem, task->pass) + 64;
+  double growth = growth_chain_fp32(terms, random);
+  if (notes >> CUDNN_NUMERICAL_NOTE_TENSOR_CORE & 1) growth = fmax(growth, 2 * UNIT_ROUNDOFF_FP32 * (terms / 8 + 8));
+  const double factor = transform_factor(notes);
+  if (factor > 1) growth = factor * (growth + (task->dtype == DTYPE_FP16 ? UNIT_ROUNDOFF_FP16 : 0)); /* transformed values are kept in the dtype */
+  if (task->fuse) growth += FUSE_COUNT * UNIT_ROUNDOFF_FP32;
+  return growth;
+}
+
+/* The same tensor in another layout. */
+static void change_layout(const conv_tensor *to, const conv_tensor *from) {
+  const size_t bytes = dtype_bytes(to->dtype);
+#pragma omp parallel for
+  for (int64_t i = 0; i < to->count; i++)
+    memcpy((char *)to->data + (size_t)tensor_offset(to, i) * bytes, (const char *)from->data + (size_t)tensor_offset(from, i) * bytes, bytes);
+}
+
+static int fail(char *error, size_t size, const char *what, const char *why) {
+  snprintf(error, size, "checking cuDNN's result: %s: %s", what, why);
+  return -1;
+}
+
+static int upload(const buffer_sets *set, const conv_tensor *host, conv_layout layout, const conv_problem *p, char *error, size_t error_size) {
+  conv_tensor moved = tensor_describe(p, host->role, host->dtype, layout);
+  const bool moves = layout != host->layout;
+  if (moves && tensor_alloc(&moved)) return fail(error, error_size, "host memory", "none left");
+  if (moves) change_layout(&moved, host);
+  const cudaError_t status = buffer_upload(set, (int)host->role, moves ? moved.data : host->data);
+  if (moves) tensor_free(&moved);
+  return status ? fail(error, error_size, "cudaMemcpy", cudaGetErrorString(status)) : 0;
+}
+
+/* Brings the result home, into the reference's layout, and compares. */
+static int judge(const buffer_sets *set, const conv_tensor shape, const conv_reference *reference, double growth, bool *right, double *share, char *error,
+                 size_t error_size) {
+  conv_tensor result = shape, moved = reference->shape;
+  const bool moves = shape.layout != moved.layout;
+  moved.data = NULL;
+  if (tensor_alloc(&result) || (moves && tensor_alloc(&moved))) {
+    tensor_free(&result);
+    return fail(error, error_size, "host memory", "none left");
+  }
+  const cudaError_t status = buffer_download(set, 0, (int)shape.role, result.data);
+  if (!status) {
+    if (moves) change_layout(&moved, &result);
+    const conv_verdict verdict = verify_output(moves ? &moved : &result, reference, COMPARE_BOUND, growth, NULL);
+    *right = verdict.right;
+    *share = verdict.worst_share;
+  }
+  tensor_free(&result);
+  if (moves) tensor_free(&moved);
+  return status ? fail(error, error_size, "cudaMemcpy", cudaGetErrorString(status)) : 0;
+}
+
+int cudnn_check(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, const cudnn_truth *truth, bool *right, double *share, char *error,
+                size_t error_size) {
+  const cudnn_task *task = b->task;
+  conv_tensor shape[3];
+  for (int role = 0; role < 3; role++) shape[role] = tensor_describe(task->problem, (tensor_role)role, task->dtype, g->layout);
+  buffer_sets set = buffer_sets_plan(ON_GPU, shape, 0);
+  if (buffer_sets_alloc(&set, 1)) return fail(error, error_size, "device memory", "none left");
+  const conv_buffers view = buffer_view(&set, 0);
+  cudnn_pool packs[LAYOUT_COUNT];
+  memset(packs, 0, sizeof packs);
+  cudnn_bench one = *b; /* the same workspace and stream, other tensors */
+  one.views = &view, one.sets = 1, one.packs = packs;
+  int status = upload(&set, truth->a, g->layout, task->problem, error, error_size);
+  if (!status) status = upload(&set, truth->b, g->layout, task->problem, error, error_size);
+  if (!status) {
+    const cudnnStatus_t run = bench_enqueue(&one, g, p, 0, b->stream);
+    const cudaError_t done = cudaStreamSynchronize(b->stream);
+    if (run || done) status = fail(error, error_size, "cudnnBackendExecute", run ? cudnn.GetErrorString(run) : cudaGetErrorString(done));
+  }
+  if (!status) status = judge(&set, shape[pass_output(task->pass)], truth->reference, cudnn_growth(task, p->notes, truth->reference->random), right, share, error, error_size);
+  for (int i = 0; i < LAYOUT_COUNT; i++) pool_free(&packs[i]);
+  buffer_sets_free(&set);
+  return status;
+}
+#endif

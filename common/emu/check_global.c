@@ -1,0 +1,242 @@
+/* Shadow of global memory. Every cudaMalloc has
+ *
+ *   state   a byte for each 4 bytes: which of them kernels may touch, which have been written
+ *   seen    the block that wrote them last in this launch, and the block that read them, if it was one
+ *   who     threads and program counters of those two, for the report
+ *
+ * Blocks run on several workers at once, so all three are read and written with relaxed atomics. Where two workers meet in one word, one
+ * of the two notes may get lost: a defect can escape in that moment, but none is invented. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "check.h"
+
+static emu_shadow **shadows; /* in order of address */
+static size_t count, room;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- the table ---- */
+
+static size_t upper_bound(uintptr_t address) {
+  size_t low = 0, high = count;
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    if (shadows[middle]->start <= address) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+emu_shadow *emu_shadow_at(uintptr_t address) {
+  pthread_mutex_lock(&lock);
+  const size_t at = upper_bound(address);
+  emu_shadow *s = at > 0 ? shadows[at - 1] : NULL;
+  pthread_mutex_unlock(&lock);
+  return s;
+}
+
+/* The allocation that begins or ends next to the address. */
+static const emu_shadow *nearest(uintptr_t address) {
+  pthread_mutex_lock(&lock);
+  const size_t at = upper_bound(address);
+  const emu_shadow *below = at > 0 ? shadows[at - 1] : NULL, *above = at < count ? shadows[at] : NULL;
+  pthread_mutex_unlock(&lock);
+  if (below == NULL || above == NULL) return below != NULL ? below : above;
+  return address - (below->start + below->bytes) <= above->start - address ? below : above;
+}
+
+/* Pages of zeros that cost nothing until somebody touches them. */
+static void *pages(size_t bytes) {
+  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) {
+    fprintf(stderr, "emulator check: no memory for the shadow of an allocation\n");
+    abort();
+  }
+  return p;
+}
+
+/* 4-byte groups, and four more that nobody may touch: a 16-byte access at the end looks there. */
+static size_t groups(const emu_shadow *s) { return (s->bytes + 3) / 4 + 4; }
+
+void emu_shadow_allocated(void *start, size_t bytes, uint64_t serial, bool pinned) {
+  emu_shadow *s = calloc(1, sizeof *s);
+  if (s == NULL) abort();
+  *s = (emu_shadow){.start = (uintptr_t)start, .bytes = bytes, .serial = serial};
+  s->state = pages(groups(s));
+  s->seen = pages(groups(s) * sizeof *s->seen);
+  s->who = pages(groups(s) * sizeof *s->who);
+  emu_shadow_set(s, 0, bytes, 0, pinned ? 0xFF : 0x0F); /* the host writes pinned memory unseen */
+  pthread_mutex_lock(&lock);
+  if (count == room) {
+    room = room ? 2 * room : 64;
+    shadows = realloc(shadows, room * sizeof *shadows);
+    if (shadows == NULL) abort();
+  }
+  const size_t at = upper_bound(s->start);
+  memmove(&shadows[at + 1], &shadows[at], (count - at) * sizeof *shadows);
+  shadows[at] = s;
+  count++;
+  pthread_mutex_unlock(&lock);
+}
+
+void emu_shadow_freed(void *start) {
+  emu_shadow *s = NULL;
+  pthread_mutex_lock(&lock);
+  const size_t at = upper_bound((uintptr_t)start);
+  if (at > 0 && shadows[at - 1]->start == (uintptr_t)start) {
+    s = shadows[at - 1];
+    memmove(&shadows[at - 1], &shadows[at], (count - at) * sizeof *shadows);
+    count--;
+  }
+  pthread_mutex_unlock(&lock);
+  if (s == NULL) return;
+  emu_arrays_forget(s);
+  munmap(s->state, groups(s));
+  munmap(s->seen, groups(s) * sizeof *s->seen);
+  munmap(s->who, groups(s) * sizeof *s->who);
+  free(s);
+}
+
+/* After EMU_SERIALS launches their numbers repeat: what is left of the old ones has to go. */
+void emu_shadow_begin_launch(emu_launch *launch) {
+  if (launch->serial % EMU_SERIALS != 0) return;
+  for (size_t i = 0; i < count; i++) madvise(shadows[i]->seen, groups(shadows[i]) * sizeof *shadows[i]->seen, MADV_DONTNEED);
+}
+
+/* ---- what the host does ---- */
+
+/* Bits of `clear` and `set`: the low 4 for "may be touched", the high 4 for "written"; each 0 or 0xF. */
+void emu_shadow_set(emu_shadow *s, size_t offset, size_t bytes, uint8_t clear, uint8_t set) {
+  for (const size_t end = offset + bytes; offset < end;) {
+    uint8_t *state = &s->state[offset / 4];
+    if (offset % 4 == 0 && end - offset >= 4) {
+      *state = (uint8_t)((*state & ~clear) | set);
+      offset += 4;
+    } else {
+      const uint8_t bit = (uint8_t)(0x11 << offset % 4);
+      *state = (uint8_t)((*state & ~(clear & bit)) | (set & bit));
+      offset++;
+    }
+  }
+}
+
+/* Copies pass on what was written and what was not, where they can: device to device, at the same place within 4 bytes. */
+void emu_shadow_copied(void *dst, const void *src, size_t bytes) {
+  emu_shadow *to = emu_shadow_at((uintptr_t)dst), *from = src != NULL ? emu_shadow_at((uintptr_t)src) : NULL;
+  const size_t offset = to != NULL ? (uintptr_t)dst - to->start : 0;
+  if (to == NULL || offset >= to->bytes) return;
+  const size_t source = from != NULL ? (uintptr_t)src - from->start : 0;
+  emu_shadow_set(to, offset, bytes, 0, 0xF0);
+  if (from == NULL || source >= from->bytes || (source ^ offset) % 4 != 0) return;
+  for (size_t i = (4 - offset % 4) % 4; i + 4 <= bytes; i += 4)
+    to->state[(offset + i) / 4] = (uint8_t)((to->state[(offset + i) / 4] & 0x0F) | (from->state[(source + i) / 4] & 0xF0));
+}
+
+/* ---- what kernels do ---- */
+
+static bool within(uintptr_t address, size_t bytes, const void *start, size_t size) {
+  return address - (uintptr_t)start < size && bytes <= size - (address - (uintptr_t)start);
+}
+
+extern __thread uint3 threadIdx, blockIdx;
+extern __thread dim3 blockDim, gridDim;
+
+/* What a kernel may touch besides device memory: its thread's local variables, its parameters, variables and constants of the program,
+ * and what functions of our headers read of the emulator itself. */
+static bool is_private(const emu_checker *c, uintptr_t address, size_t bytes) {
+  const emu_stack *stack = emu_self->stack;
+  const emu_call *call = &c->worker->launch->call;
+  return within(address, bytes, stack->bottom, (size_t)(stack->top - stack->bottom)) || within(address, bytes, call->closure, call->closure_bytes) ||
+         within(address, bytes, __executable_start, (size_t)(_end - __executable_start)) || within(address, bytes, c->worker, sizeof *c->worker) ||
+         within(address, bytes, &emu_self, sizeof emu_self) || within(address, bytes, &blockDim, sizeof blockDim) || within(address, bytes, &gridDim, sizeof gridDim) ||
+         within(address, bytes, &threadIdx, sizeof threadIdx) || within(address, bytes, &blockIdx, sizeof blockIdx);
+}
+
+static void __attribute__((noreturn)) stop_outside(const emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc) {
+  const char *const how = emu_reads_memory(kind) ? "read" : "write";
+  if (emu_is_device_space(address)) {
+    char place[200] = "device memory that nobody has allocated";
+    const emu_shadow *s = nearest(address);
+    if (s != NULL) emu_arrays_describe(s, address - s->start, place, sizeof place);
+    EMU_CHECK_STOP(EMU_OUT_OF_BOUNDS, pc, NULL, "%s, %zu-byte %s", place, bytes, how);
+  }
+  for (int i = 0; i < c->worker->stack_count; i++) {
+    const emu_stack *s = c->worker->stacks[i];
+    if (within(address, bytes, s->bottom, (size_t)(s->top - s->bottom)))
+      EMU_CHECK_STOP(EMU_NOT_DEVICE, pc, NULL, "local memory of another thread, byte 0x%zx, %zu-byte %s", (size_t)address, bytes, how);
+  }
+  EMU_CHECK_STOP(EMU_NOT_DEVICE, pc, NULL, "host memory, byte 0x%zx, %zu-byte %s", (size_t)address, bytes, how);
+}
+
+static bool this_launch(const emu_checker *c, uint32_t word) { return word != 0 && (word ^ c->block) >> (EMU_BLOCK_BITS + 1) == 0; }
+static uint32_t load(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
+static void store(uint32_t *p, uint32_t value) { __atomic_store_n(p, value, __ATOMIC_RELAXED); }
+
+static void note_race(const emu_checker *c, const emu_shadow *s, size_t group, bool with_reader, const void *pc) {
+  const uint32_t word = with_reader ? s->seen[group].reader : s->seen[group].writer;
+  const uint32_t who = with_reader ? s->who[group].reader : s->who[group].writer, block = word & EMU_BLOCK_MASK;
+  const emu_access_kind access = with_reader ? EMU_READ : word & EMU_SEEN_ATOMIC ? EMU_ATOMIC : EMU_WRITE;
+  const bool several = block == EMU_SEVERAL;
+  const emu_other other = {access, emu_long_pc(who >> 10), several ? -1 : (int)(who & 1023), several ? -2 : (long long)block};
+  char place[200];
+  (void)c;
+  emu_arrays_describe(s, group * 4, place, sizeof place);
+  emu_check_note(EMU_BLOCK_RACE, pc, &other, "%s", place);
+}
+
+/* One group of 4 bytes: does another block of this launch get in the way? Then notes this block. */
+static void meet_blocks(emu_checker *c, const emu_shadow *s, size_t group, emu_access_kind kind, const void *pc) {
+  emu_seen *seen = &s->seen[group];
+  const uint32_t me = c->block, who = emu_short_pc(pc) << 10 | emu_self->number;
+  const uint32_t writer = load(&seen->writer), reader = load(&seen->reader);
+  const bool written = this_launch(c, writer), read = this_launch(c, reader);
+  const bool other_writer = written && (writer & ~EMU_SEEN_ATOMIC) != me, both_atomic = kind == EMU_ATOMIC && writer & EMU_SEEN_ATOMIC;
+  if (!c->fenced && other_writer && !both_atomic) note_race(c, s, group, false, pc);
+  else if (!c->fenced && kind != EMU_READ && read && reader != me) note_race(c, s, group, true, pc);
+
+  if (kind == EMU_READ) {
+    if (read && reader == me) return;
+    store(&seen->reader, read ? me | EMU_SEVERAL : me);
+    store(&s->who[group].reader, who);
+  } else {
+    const bool plain_before = written && writer == me; /* a plain write by this block says more than an atomic after it */
+    if (kind == EMU_ATOMIC && !plain_before) store(&seen->writer, (other_writer ? me | EMU_SEVERAL : me) | EMU_SEEN_ATOMIC);
+    else store(&seen->writer, me);
+    store(&s->who[group].writer, who);
+  }
+}
+
+/* The part of an access that lies in one group of 4 bytes. */
+static void touch(emu_checker *c, const emu_shadow *s, size_t offset, size_t bytes, emu_access_kind kind, const void *pc) {
+  uint8_t *state = &s->state[offset / 4];
+  const uint8_t mask = (uint8_t)(((1u << bytes) - 1) << offset % 4), now = __atomic_load_n(state, __ATOMIC_RELAXED);
+  char place[200];
+  if ((now & mask) != mask) {
+    emu_arrays_describe(s, offset, place, sizeof place);
+    EMU_CHECK_STOP(EMU_OUT_OF_BOUNDS, pc, NULL, "%s, %s", place, emu_reads_memory(kind) ? "read" : "write");
+  }
+  if (!emu_writes_memory(kind) && (now >> 4 & mask) != mask) {
+    emu_arrays_describe(s, offset, place, sizeof place);
+    emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s", place);
+  }
+  if (!emu_reads_memory(kind)) __atomic_fetch_or(state, mask << 4, __ATOMIC_RELAXED);
+  if (bytes == 4 && kind <= EMU_ATOMIC) meet_blocks(c, s, offset / 4, kind, pc); /* two blocks may well write the two halves of 4 bytes */
+}
+
+void emu_check_global(emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc) {
+  emu_shadow *cached = &c->cache[address >> 12 & (EMU_CACHED - 1)];
+  if (address - cached->start >= cached->bytes) {
+    if (is_private(c, address, bytes)) return;
+    const emu_shadow *found = emu_shadow_at(address);
+    if (found == NULL || address - found->start >= found->bytes) stop_outside(c, address, bytes, kind, pc);
+    *cached = *found;
+  }
+  size_t offset = address - cached->start;
+  for (const size_t end = offset + bytes; offset < end;) {
+    const size_t part = 4 - offset % 4 < end - offset ? 4 - offset % 4 : end - offset;
+    touch(c, cached, offset, part, kind, pc);
+    offset += part;
+  }
+}

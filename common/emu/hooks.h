@@ -1,0 +1,9 @@
+/* What the files with the instrumentation's functions share (check_hooks.c, check_atomics.c). */
+#pragma once
+#include "check.h"
+
+/* An access of any size and alignment, seen by whichever tool is at work. */
+void emu_hook_access(const void *address, size_t bytes, emu_access_kind kind, const void *pc);
+
+/* The counter's eyes; NULL unless the program was built for counting. */
+extern void (*emu_count_access)(const void *address, size_t bytes, emu_access_kind kind, const void *pc);

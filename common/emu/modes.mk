@@ -1,0 +1,67 @@
+# The emulator's other builds. Everything but the kernels is the run build's: only .cu files are compiled again, instrumented.
+#
+#   make check                         every step through the checker (build/check/)
+#   make check-01 [SHAPE= PASS= ...]   one step
+#   make count-01 [SHAPE= PASS= KERNEL= GPU=]   what a step asks of memory, line by line (build/count/)
+ifeq ($(BACKEND),emu)
+
+# build/check, build/count; with another B, such as a cross build's, folders beside it.
+CHECK := build/check$(if $(filter-out build/emu,$(B)),-$(notdir $(B)))
+COUNT := build/count$(if $(filter-out build/emu,$(B)),-$(notdir $(B)))
+check_folder := $(CHECK)
+count_folder := $(COUNT)
+
+# The sanitizers' hooks are gcc's: clang drops and merges accesses.
+MODES_CXX := $(if $(findstring clang,$(CXX)),g++,$(CXX))
+CHECK_FLAGS := -O1 -fsanitize=thread --param tsan-distinguish-volatile=1 --param tsan-instrument-func-entry-exit=0 -Wno-tsan
+
+$(CHECK)/%.cu.o: $(B)/gen/%.cu.cpp | $(GENERATED_HEADERS)
+	@mkdir -p $(@D)
+	$(call say,check $(patsubst $(B)/gen/%.cpp,%,$<))
+	$(Q)$(MODES_CXX) $(CXXFLAGS_ALL) $(CHECK_FLAGS) -c $< -o $@
+
+# Coverage hooks at every basic block, for lockstep; without the passes that would move blocks to where lanes cannot meet again.
+COUNT_FLAGS := $(CHECK_FLAGS) -fsanitize-coverage=trace-pc -fno-reorder-blocks -fno-tree-dominator-opts -fno-thread-jumps
+
+$(COUNT)/%.cu.o: $(B)/gen/%.cu.cpp | $(GENERATED_HEADERS)
+	@mkdir -p $(@D)
+	$(call say,count $(patsubst $(B)/gen/%.cpp,%,$<))
+	$(Q)$(MODES_CXX) $(CXXFLAGS_ALL) $(COUNT_FLAGS) -c $< -o $@
+
+# $(1): check or count. A step is its .c files from the run build and its .cu files from this one.
+mode_objects = $(patsubst $($(1)_folder)/%.c.o,$(B)/%.c.o,$(patsubst $(B)/%,$($(1)_folder)/%,$(call step_objects,$(2))))
+define mode_rules
+$($(1)_folder)/$(2): $(call mode_objects,$(1),$(2)) $(LIBRARY)
+	$$(call say,link $$@)
+	$$(Q)$$(LINK)
+.PHONY: $(1)-$(2)
+$(1)-$(2): $($(1)_folder)/$(2)
+endef
+GPU_STEPS := $(filter-out 00,$(STEPS))
+$(foreach m,check count,$(foreach s,$(GPU_STEPS),$(eval $(call mode_rules,$(m),$(s)))))
+$(foreach s,$(GPU_STEPS),$(eval check-$(s): ; @$(CHECK)/$(s) --no-time $$(RUN_ARGS)))
+# One launch of each kernel is enough to count.
+$(foreach s,$(GPU_STEPS),$(eval count-$(s): ; @GPU='$(GPU)' $(COUNT)/$(s) --exact $$(RUN_ARGS)))
+
+$(CHECK)/tests/%: $(CHECK)/tests/%.cu.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,link $@)
+	$(Q)$(LINK)
+
+# How the tests compile a kernel for the checker: a command line that wants "in.cu.cpp -o out.o".
+.PHONY: check-compiler
+check-compiler:
+	@echo '$(MODES_CXX) $(CXXFLAGS_ALL) $(CHECK_FLAGS) -MF /dev/null -c'
+
+$(COUNT)/tests/%: $(COUNT)/tests/%.cu.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,link $@)
+	$(Q)$(LINK)
+
+MODE_PROGRAMS := $(addprefix $(CHECK)/,$(GPU_STEPS) tests/check_tiled tests/check_late) $(addprefix $(COUNT)/,$(GPU_STEPS) tests/count_kernels)
+.PHONY: check
+check: $(MODE_PROGRAMS)
+	@B=$(B) REWRITE=$(REWRITE) CXX='$(MODES_CXX)' tests/run.pl tests/check_steps.sh
+test: $(MODE_PROGRAMS)
+
+endif

@@ -1,0 +1,20 @@
+/* The tool of this program, and the calls that are for tools only: without one they do nothing. */
+#include "tool.h"
+
+const emu_tool *emu_the_tool;
+
+void emu_mark_array(const void *start, size_t bytes, const char *name) { EMU_TELL(mark_array, start, bytes, name); }
+void emu_mark_uninitialised(const void *start, size_t bytes) { EMU_TELL(mark_uninitialised, start, bytes); }
+void emu_count_work(double flops) { EMU_TELL(count_work, flops); }
+
+void emu_atomic_begin(const void *address, size_t bytes) {
+  if (emu_self != NULL) EMU_TELL(atomic_begin, address, bytes, __builtin_return_address(0));
+}
+void emu_atomic_end(void) {
+  if (emu_self != NULL) EMU_TELL(atomic_end);
+}
+
+void emu_fence(void) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  if (emu_self != NULL) EMU_TELL(fence);
+}

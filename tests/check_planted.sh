@@ -1,0 +1,114 @@
+# Plants defects in copies of real kernels, one at a time, and wants every one found: by the checker, with the right kind at the right
+# line, or at least by the verification of the result. And the kernels as they are: no report.
+. tests/tap.inc
+B=${B:-build/emu}
+if [ "${B##*/}" != emu ]; then
+  echo "1..1"
+  echo "ok 1 # SKIP the checker is part of the emulator"
+  exit 0
+fi
+REWRITE=${REWRITE:-$B/rewrite}
+COMPILE=$(make -s --no-print-directory BACKEND=emu check-compiler)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export B REWRITE COMPILE folder
+
+# plant NAME SOURCE SED KIND LINE TEXT: applies SED to a copy of SOURCE. The checker must report KIND at a line that contains LINE (of
+# several, separated by |, one); KIND "divergent" and "shared" are the emulator's own reports, "result" is left to the verification,
+# "none" must be clean.
+cases=()
+plant() {
+  local name=$1 source=$2 edit=$3
+  cp "$source" "$folder/$name.cu"
+  sed -i -E "$edit" "$folder/$name.cu"
+  echo "$source" >"$folder/$name.source"
+  printf '%s\n' "$4" "$5" "$6" >"$folder/$name.expect"
+  if [ "$4" = none ]; then echo same; elif cmp -s "$source" "$folder/$name.cu"; then echo same; else echo changed; fi >"$folder/$name.edited"
+  cases+=("$name")
+}
+
+tiled=tests/check_tiled.cu
+plant tiled_right $tiled '' none '' 'the tiled kernels as they are'
+plant barrier_1 $tiled '/the tile is complete/s/__syncthreads\(\);//' race 'tile[row][column] = value|sum += tile' 'no barrier between store and use'
+plant barrier_2 $tiled '/nobody needs it/s/__syncthreads\(\);//' race 'tile[row][column] = value|sum += tile' 'no barrier between use and the next store'
+plant barrier_branch $tiled '/nobody needs it/s/__syncthreads/if (q < W) __syncthreads/' divergent '' 'a barrier that some threads do not reach'
+plant halo_left $tiled 's/w >= 0 \&\& w < W/w >= -1 \&\& w < W/' out-of-bounds 'value = x[' 'halo one too far left'
+plant halo_right $tiled 's/w >= 0 \&\& w < W/w >= 0 \&\& w <= W/' out-of-bounds 'value = x[' 'halo one too far right'
+plant halo_top $tiled 's/h >= 0 \&\& h < H/h >= -1 \&\& h < H/' out-of-bounds 'value = x[' 'halo one too far up'
+plant halo_bottom $tiled 's/h >= 0 \&\& h < H/h >= 0 \&\& h <= H/' out-of-bounds 'value = x[' 'halo one too far down'
+plant tail $tiled 's/  if \(p < H \&\& q < W\)$/  if (true)/' block-race 'y[(k * H + p) * W + q] = sum' 'outputs past the right edge land in the next row'
+plant tail_rows $tiled 's/  if \(p < H \&\& q < W\)$/  if (q < W)/' out-of-bounds 'y[(k * H + p) * W + q] = sum' 'outputs below the last row'
+plant short_tile $tiled 's/row < TILE_P \+ R - 1; row/row < TILE_P + R - 2; row/' uninitialised 'sum += tile' 'the last row of the tile is never filled'
+plant swapped $tiled 's/tile\[row\]\[column\] = value/tile[column][row] = value/' out-of-bounds 'tile[column][row] = value' 'row and column swapped'
+plant blocks_overlap $tiled 's/q = blockIdx.x \* TILE_Q/q = blockIdx.x * (TILE_Q - 1)/' block-race 'y[(k * H + p) * W + q] = sum' 'two blocks write the same outputs'
+plant pitch $tiled 's/side\[threadIdx.y \* \(SIDE \+ 1\)/side[threadIdx.y * (SIDE + 2)/' out-of-bounds 'side[threadIdx.y * (SIDE + 2)' 'a pitch larger than the array'
+plant syncwarp $tiled '/^  __syncwarp/s/__syncwarp\(\);//' race 'line[threadIdx.x] = x|= line[first' 'no __syncwarp between lanes'
+plant shuffle_instead $tiled '/^  __syncwarp/s/__syncwarp\(\)/__shfl_sync(0xFFFFFFFFu, 1, 0)/' race 'line[threadIdx.x] = x|= line[first' 'a shuffle in its place orders nothing'
+plant neighbour_warp $tiled 's/first \+ \(lane \+ 1\) % 32/(first + lane + 1) % 64/' race 'line[threadIdx.x] = x|= line[(first' '__syncwarp where lanes of another warp are read'
+plant misaligned $tiled 's/\(\(const float4 \*\)x\)\[i\]/((const float4 *)(x + 1))[i]/' misaligned '(const float4 *)(x + 1)' 'a float4 at an odd address'
+plant tail4 $tiled 's/if \(4 \* i < n\)/if (4 * i <= n)/' out-of-bounds '((float4 *)y)[i]' 'one float4 too many'
+plant host_pointer $tiled 's/\(C, H, W, dx, df, dy\)/(C, H, W, dx ? x : dx, df, dy)/' host-pointer 'value = x[' 'the host'"'"'s pointer in the kernel'
+plant no_atomic $tiled 's/atomicAdd\(total, sum\)/*total += sum/' block-race '*total += sum' 'a sum over blocks without atomics'
+plant too_much $tiled 's/float line\[64\]/float line[64000]/' shared '' 'more shared memory than a block may have'
+plant dropped_cleared $tiled '/cudaMemset\(total/d' uninitialised 'atomicAdd(total, sum)' 'a sum that starts from nothing'
+plant naive_right 01_naive/a_naive.cu '' none '' '01a as it is'
+plant naive_right_edge 01_naive/a_naive.cu 's/in_w < p.W\)/in_w <= p.W)/' out-of-bounds 'sum += ' '01a: one pixel too far right'
+plant naive_tail 01_naive/a_naive.cu 's/if \(i >= p.N \* p.K \* p.P \* p.Q\) return;/if (i > p.N * p.K * p.P * p.Q) return;/' out-of-bounds 'sum += |x[((n|y[((n' '01a: one thread too many'
+plant naive_channels 01_naive/a_naive.cu 's/for \(int c = 0; c < group_c; c\+\+\)/for (int c = 0; c <= group_c; c++)/' out-of-bounds 'sum +=|x[((n' '01a: one channel too many'
+plant naive_dilation 01_naive/a_naive.cu 's/r \* p.dil_h;$/r;/' result '' '01a: the dilation forgotten'
+plant coalesced_q 02_coalesced/a_coalesced.cu 's/out_q = i % p.Q; .*/out_q = i % (p.Q - 1 + (p.Q == 1));/' block-race 'y[((n * p.K + k)' '02a: q counted wrong'
+plant coalesced_w 02_coalesced/a_coalesced.cu 's/w\[\(\(k \* group_c \+ c\) \* p.R \+ r\) \* p.S \+ s\]/w[((k * group_c + c) * p.S + s) * p.R + r]/' result '' '02a: r and s of the filter swapped'
+plant warp_lane 02_coalesced/b_warp_wgrad.cu 's/if \(lane == 0\) dw/if (lane == 1) dw/' result '' '02b: the wrong lane stores'
+plant warp_tail 02_coalesced/b_warp_wgrad.cu 's/pixel < p.P \* p.Q; pixel/pixel <= p.P * p.Q; pixel/' out-of-bounds 'sum += dy' '02b: one pixel too many'
+
+# Compiles and runs one case; its exit status, stdout and stderr stay in the folder.
+run_case() {
+  local name=$1 source arguments=() others=()
+  source=$(cat "$folder/$name.source")
+  case $source in
+  0*)
+    local step=${source%%/*}
+    others=("$B/$step/main.c.o")
+    for other in "$step"/*.cu; do [ "$other" = "$source" ] || others+=("build/check/$other.o"); done
+    arguments=(--no-time --suite nasty)
+    ;;
+  esac
+  {
+    "$REWRITE" "$folder/$name.cu" "$folder/$name.cpp" && $COMPILE "$folder/$name.cpp" -o "$folder/$name.o" &&
+      ${COMPILE%% *} -fopenmp -o "$folder/$name" "$folder/$name.o" "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
+  } >"$folder/$name.log" 2>&1 || { echo 'cannot be built' >"$folder/$name.status" && return; }
+  timeout 60 "$folder/$name" "${arguments[@]}" >"$folder/$name.out" 2>"$folder/$name.err"
+  echo $? >"$folder/$name.status"
+}
+export -f run_case
+printf '%s\n' "${cases[@]}" | xargs -P 2 -I{} bash -c 'run_case {}'
+
+# Whether a report of this kind names a line of the source that has one of the texts.
+reported() {
+  local name=$1 kind=$2 texts=$3 text line
+  [ "$kind" = divergent ] && { grep -qE 'divergent barrier|deadlock' "$folder/$name.err" && return 0 || return 1; }
+  [ "$kind" = shared ] && { grep -q 'more than .* KB of __shared__' "$folder/$name.err" && return 0 || return 1; }
+  while read -r line; do
+    while IFS= read -r text; do
+      sed -n "${line}p" "$folder/$name.cu" | grep -qF -- "$text" && return 0
+    done < <(tr '|' '\n' <<<"$texts")
+  done < <(grep "^emulator check: $kind: " "$folder/$name.err" | sed -nE "s|.*$name\.cu:([0-9]+), .*|\1|p")
+  return 1
+}
+
+found=0
+for name in "${cases[@]}"; do
+  { read -r kind && read -r texts && read -r text; } <"$folder/$name.expect"
+  status=$(cat "$folder/$name.status")
+  good=1
+  case $kind in
+  none) [ "$status" = 0 ] && [ ! -s "$folder/$name.err" ] && good=0 ;;
+  result) [ "$status" = 1 ] && good=0 ;;
+  *) [ "$status" = 1 ] && reported "$name" "$kind" "$texts" && good=0 && found=$((found + 1)) ;;
+  esac
+  [ "$kind" = none ] || grep -q changed "$folder/$name.edited" || good=1
+  ok $good "$text: $kind"
+  [ $good -eq 0 ] || { diag "$name: exit status $status, source $(cat "$folder/$name.edited")" && head -n 8 "$folder/$name.log" "$folder/$name.err" 2>&1 | sed 's/^/# /'; }
+done
+ok "$([ "$found" -ge 11 ] && echo 0 || echo 1)" "the checker itself names $found defects and their lines"
+done_testing

@@ -1,0 +1,39 @@
+# Every step's kernels under the checker: the nasty list, the laptop suite, random shapes, shuffled orders. No report, nothing wrong.
+. tests/tap.inc
+B=${B:-build/emu}
+if [ "${B##*/}" != emu ]; then
+  echo "1..1"
+  echo "ok 1 # SKIP the checker is part of the emulator"
+  exit 0
+fi
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# clean STEP TEXT ARGUMENTS...: status 0, something right, nothing wrong, nothing on stderr.
+clean() {
+  local step=$1 text=$2 status
+  shift 2
+  "build/check/$step" --no-time "$@" >"$log" 2>"$log.err"
+  status=$?
+  grep -qE '^[1-9][0-9]* right, 0 wrong, [0-9]+ skipped$' "$log" || status=1
+  [ -s "$log.err" ] && status=1
+  ok "$status" "$step checked, $text: $(tail -n 1 "$log")"
+  [ "$status" -eq 0 ] || { head -n 12 "$log.err" && grep -B 3 -A 6 -m 2 WRONG "$log"; } | sed 's/^/# /'
+  rm -f "$log.err"
+}
+
+for main in [0-9][0-9]_*/main.c; do
+  step=${main%%_*}
+  [ "$step" = 00 ] && continue
+  clean "$step" "the nasty list" --suite nasty
+  clean "$step" "the laptop suite" --suite laptop
+  clean "$step" "100 random shapes" --random 100 --seed 21
+  for seed in 1 2; do EMU_SEED=$seed clean "$step" "a shuffled order of blocks and lanes ($seed)" --random 30 --seed $((30 + seed)); done
+done
+
+build/check/tests/check_tiled >"$log" 2>&1
+ok $? "shared memory, barriers, __syncwarp, atomics: right and without a report"
+status=0
+for seed in 1 2 3 4 5 6 7 8; do EMU_SEED=$seed build/check/tests/check_tiled >"$log" 2>&1 || status=1; done
+ok $status "the same in 8 shuffled orders"
+done_testing

@@ -1,0 +1,63 @@
+# Counts against hand calculation: requests, lanes, sectors and wavefronts of the kernels in tests/count_kernels.cu.
+. tests/tap.inc
+B=${B:-build/emu}
+if [ "${B##*/}" != emu ]; then
+  echo "1..1"
+  echo "ok 1 # SKIP the counter is part of the emulator"
+  exit 0
+fi
+json=$(mktemp)
+trap 'rm -f "$json"' EXIT
+EMU_COUNT_BLOCKS=all EMU_COUNT_JSON=$json build/count/tests/count_kernels >/dev/null
+ok $? "the kernels are right in lockstep too"
+
+# kernel, kind, space: requests, lanes, sectors, wavefronts (sums over all requests)
+perl -MJSON::PP -e '
+  my %want = (
+    "transpose<32> load global"   => [32, 1024, 128, 0],  # 32 rows of 4 sectors
+    "transpose<32> store shared"  => [32, 1024, 0, 32],   # a row: 32 banks
+    "transpose<32> load shared"   => [32, 1024, 0, 1024], # a column of pitch 32: one bank, 32 passes
+    "transpose<32> store global"  => [32, 1024, 128, 0],
+    "transpose<33> store shared"  => [32, 1024, 0, 32],
+    "transpose<33> load shared"   => [32, 1024, 0, 32],   # a column of pitch 33: 32 banks
+    "copy4 load global"           => [2, 64, 32, 0],      # 2 warps, 512 bytes each
+    "copy4 store shared"          => [2, 64, 0, 8],       # 4 quarters each
+    "copy4 load shared"           => [2, 64, 0, 8],
+    "copy4 store global"          => [2, 64, 32, 0],
+    "copy2 load global"           => [1, 32, 8, 0],
+    "copy2 store shared"          => [1, 32, 0, 2],       # 2 halves
+    "copy2 load shared"           => [1, 32, 0, 2],
+    "strided load global"         => [1, 32, 8, 0],       # 63 floats = 252 bytes
+    "shifted load global"         => [1, 32, 5, 0],       # 128 bytes, 4 behind a sector boundary
+    "shifted store global"        => [1, 32, 4, 0],
+    "broadcast load global"       => [2, 48, 2, 0],
+    "broadcast store global"      => [2, 48, 6, 0],       # 4 sectors and 2
+    "banks store shared"          => [1, 32, 0, 2],
+    "banks load shared"           => [1, 32, 0, 1],
+    "divergent load global"       => [2, 32, 8, 0],       # both branches touch 4 sectors
+    "divergent store global"      => [1, 32, 4, 0],       # together again
+    "triangle load global"        => [31, 496, 31, 0],
+    "triangle store global"       => [1, 32, 4, 0],
+    "skipping load global"        => [32, 992, 128, 0],
+    "skipping store global"       => [1, 32, 4, 0],
+    "adding atomic global"        => [3, 96, 3, 0],
+  );
+  my %got;
+  open my $f, "<", $ARGV[0] or die; local $/;
+  for my $launch (@{decode_json(<$f>)}) {
+    for my $i (@{$launch->{instructions}}) {
+      my $sum = $got{"$launch->{kernel} $i->{kind} $i->{space}"} //= [0, 0, 0, 0];
+      my @one = @$i{qw(requests lanes sectors wavefronts)};
+      $sum->[$_] += $one[$_] for 0 .. 3;
+    }
+  }
+  for my $key (sort keys %want) {
+    my ($want, $got) = ("@{$want{$key}}", "@{$got{$key} // []}");
+    print $want eq $got ? "same" : "different", " $key: $want", $want eq $got ? "" : ", counted $got", "\n";
+  }' "$json" >"$json.compared"
+while read -r verdict text; do
+  ok "$([ "$verdict" = same ] && echo 0 || echo 1)" "$text"
+done <"$json.compared"
+rm -f "$json.compared"
+ok "$([ "$tap_run" -eq 28 ] && echo 0 || echo 1)" "all 27 rows were compared"
+done_testing
