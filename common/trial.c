@@ -7,23 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/buffers.h"
 #include "common/npy.h"
+#include "common/trial_state.h"
 #include "common/verify.h"
 
 /* A problem of more multiply-adds than this is worth the GPU's reference. */
 static const double macs_for_gpu_reference = 2e7;
-
-/* What stays the same while the kernels of a trial take turns. */
-typedef struct state {
-  const trial *t;
-  FILE *log;           /* where mismatches are printed */
-  conv_tensor host[3]; /* the inputs, and room to download the output */
-  conv_tensor scratch; /* to download an input again */
-  conv_reference reference;
-  tensor_role input_a, input_b, output;
-  bool failed; /* a CUDA call failed: nothing can be run any more */
-} state;
 
 static double now(void) {
   struct timespec t;
@@ -33,8 +22,7 @@ static double now(void) {
 
 static cudaError_t finish(const trial *t) { return t->place == ON_GPU ? cudaDeviceSynchronize() : cudaSuccess; }
 
-/* Looks for damage around the buffers of a set, and inside the two that the kernel only reads. Returns false with a note. */
-static bool check_untouched(state *s, const buffer_sets *sets, int set, char *note, size_t note_size, cudaError_t *status) {
+bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *note, size_t note_size, cudaError_t *status) {
   for (int part = 0; part < PART_COUNT; part++) {
     const char *name = part == PART_WORKSPACE ? "the workspace" : role_name((tensor_role)part, s->t->pass);
     bool damaged;
@@ -54,24 +42,24 @@ static bool check_untouched(state *s, const buffer_sets *sets, int set, char *no
   return true;
 }
 
-static size_t workspace_of(const trial *t, const conv_kernel *kernel) { return kernel->workspace_bytes ? kernel->workspace_bytes(t->problem) : 0; }
+size_t trial_workspace(const trial *t, const conv_kernel *kernel) { return kernel->workspace_bytes ? kernel->workspace_bytes(t->problem) : 0; }
 
-static cudaError_t upload_inputs(const state *s, const buffer_sets *sets) {
+cudaError_t trial_upload(const trial_state *s, const buffer_sets *sets) {
   const cudaError_t status = buffer_upload(sets, (int)s->input_a, s->host[s->input_a].data);
   return status ? status : buffer_upload(sets, (int)s->input_b, s->host[s->input_b].data);
 }
 
 /* Runs one kernel once on fresh buffers and judges everything it left behind. */
-static cudaError_t verify_kernel(state *s, const conv_kernel *kernel, compare_mode mode, result_row *row) {
+static cudaError_t verify_kernel(trial_state *s, const conv_kernel *kernel, compare_mode mode, result_row *row) {
   const trial *t = s->t;
-  buffer_sets set = buffer_sets_plan(t->place, s->host, workspace_of(t, kernel));
+  buffer_sets set = buffer_sets_plan(t->place, s->host, trial_workspace(t, kernel));
   cudaError_t status = buffer_sets_alloc(&set, 1);
   if (status == cudaErrorMemoryAllocation) {
     row->status = RESULT_SKIPPED;
     snprintf(row->note, sizeof row->note, "no memory for its buffers of %zu bytes", set.set_bytes);
     return cudaSuccess;
   }
-  if (!status) status = upload_inputs(s, &set);
+  if (!status) status = trial_upload(s, &set);
   const conv_buffers view = buffer_view(&set, 0);
   if (!status) status = finish(t);
   const double start = now();
@@ -81,7 +69,7 @@ static cudaError_t verify_kernel(state *s, const conv_kernel *kernel, compare_mo
   if (status) {
     row->status = RESULT_WRONG;
     snprintf(row->note, sizeof row->note, "launch failed: %s", cudaGetErrorString(status));
-  } else if (!check_untouched(s, &set, 0, row->note, sizeof row->note, &status)) {
+  } else if (!trial_untouched(s, &set, 0, row->note, sizeof row->note, &status)) {
     row->status = RESULT_WRONG;
   } else if (!(status = buffer_download(&set, 0, (int)s->output, s->host[s->output].data))) {
     const conv_verdict verdict = verify_output(&s->host[s->output], &s->reference, mode, kernel->growth(t->problem, s->reference.random), s->log);
@@ -98,15 +86,15 @@ static cudaError_t verify_kernel(state *s, const conv_kernel *kernel, compare_mo
 }
 
 /* Data from a file may be anything: refuses what fp32 sums cannot be bounded for. Returns 0, or 2 with a line on stderr. */
-static int check_data(const state *s) {
+static int check_data(const trial_state *s) {
   for (int k = 0; k < 2; k++) {
     const conv_tensor *t = &s->host[k ? s->input_b : s->input_a];
     for (int64_t i = 0; i < t->count; i++) {
       if (isfinite(tensor_get(t, i))) continue;
       int at[4];
       tensor_coordinates(t, i, at);
-      fprintf(stderr, "%s: expected finite numbers, got %g at (%s) = (%d,%d,%d,%d)\n", s->t->options->npy_in[t->role], (double)tensor_get(t, i),
-              role_axes(t->role), at[0], at[1], at[2], at[3]);
+      fprintf(stderr, "%s: expected finite numbers, got %s at (%s) = (%d,%d,%d,%d)\n", s->t->options->npy_in[t->role],
+              isnan(tensor_get(t, i)) ? "nan" : "inf", role_axes(t->role), at[0], at[1], at[2], at[3]);
       return 2;
     }
   }
@@ -122,7 +110,7 @@ static int check_data(const state *s) {
 }
 
 /* Fills the inputs and computes the reference. mode says which data. Returns 0, 1 or 2 as trial_run does, with a line on stderr. */
-static int prepare(state *s, compare_mode mode, int magnitude) {
+static int prepare(trial_state *s, compare_mode mode, int magnitude) {
   const trial *t = s->t;
   char error[512];
   bool from_files = false;
@@ -151,110 +139,10 @@ static int prepare(state *s, compare_mode mode, int magnitude) {
   return from_files ? check_data(s) : 0;
 }
 
-/* ---------------------------------------------------------------- timing */
-
-typedef struct {
-  state *s;
-  const conv_kernel *kernel;
-  const buffer_sets *sets;
-  result_row *row;
-} timed_kernel;
-
-static cudaError_t enqueue(void *context, int set, cudaStream_t stream) {
-  const timed_kernel *k = context;
-  const conv_buffers view = buffer_view(k->sets, set);
-  return k->kernel->launch(k->s->t->problem, &view, stream);
-}
-
-static cudaError_t poison(void *context) {
-  const timed_kernel *k = context;
-  cudaError_t status = cudaSuccess;
-  for (int set = 0; set < k->sets->count && !status; set++) {
-    status = buffer_poison(k->sets, set, (int)k->s->output);
-    if (!status) status = buffer_poison(k->sets, set, PART_WORKSPACE);
-  }
-  return status;
-}
-
-/* Verifies what the last timed sample wrote into one set. */
-static cudaError_t check_set(timed_kernel *k, int set) {
-  state *s = k->s;
-  result_row *row = k->row;
-  cudaError_t status = cudaSuccess;
-  if (!check_untouched(s, k->sets, set, row->note, sizeof row->note, &status)) {
-    row->status = RESULT_WRONG;
-    return status;
-  }
-  status = buffer_download(k->sets, set, (int)s->output, s->host[s->output].data);
-  if (status) return status;
-  const conv_verdict verdict = verify_output(&s->host[s->output], &s->reference, COMPARE_BOUND, k->kernel->growth(s->t->problem, s->reference.random), s->log);
-  if (!verdict.right) {
-    row->status = RESULT_WRONG;
-    snprintf(row->note, sizeof row->note, "the last timed sample: %lld elements wrong in buffer set %d", (long long)verdict.mismatches, set);
-  }
-  return cudaSuccess;
-}
-
-/* The first, the middle and the last set of the sample: a kernel that only works once, or only on the first set, shows. */
-static cudaError_t check_timed(void *context, int first, int count) {
-  timed_kernel *k = context;
-  const int written = count < k->sets->count ? count : k->sets->count;
-  const int sample[3] = {0, written / 2, written - 1};
-  cudaError_t status = cudaSuccess;
-  for (int i = 0; i < 3 && !status && k->row->status == RESULT_RIGHT; i++)
-    if (i == 0 || sample[i] != sample[i - 1]) status = check_set(k, (first + sample[i]) % k->sets->count);
-  return status;
-}
-
-/* Times the kernels that were right, in turns, on the same buffers. */
-static cudaError_t time_kernels(state *s, result_row rows[], contender contenders[]) {
-  const trial *t = s->t;
-  timed_kernel timed[TRIAL_KERNELS];
-  contender turn[TRIAL_KERNELS];
-  int index[TRIAL_KERNELS], n = 0;
-  size_t workspace = 0;
-  for (int i = 0; i < t->kernel_count; i++) {
-    if (rows[i].status != RESULT_RIGHT) continue;
-    if (workspace_of(t, t->kernels[i]) > workspace) workspace = workspace_of(t, t->kernels[i]);
-    index[n++] = i;
-  }
-  if (n == 0) return cudaSuccess;
-  buffer_sets sets = buffer_sets_plan(t->place, s->host, workspace);
-  const size_t touched = sets.bytes[TENSOR_X] + sets.bytes[TENSOR_W] + sets.bytes[TENSOR_Y];
-  const int wanted = timing_sets(touched, t->machine->device.l2_bytes);
-  cudaError_t status = cudaErrorMemoryAllocation;
-  for (int count = wanted; count > 0 && status == cudaErrorMemoryAllocation; count /= 2) status = buffer_sets_alloc(&sets, count);
-  if (!status) status = upload_inputs(s, &sets);
-  if (!status) status = buffer_replicate(&sets);
-  for (int k = 0; k < n && !status; k++) {
-    timed[k] = (timed_kernel){.s = s, .kernel = t->kernels[index[k]], .sets = &sets, .row = &rows[index[k]]};
-    turn[k] = (contender){.enqueue = enqueue, .poison = poison, .check = check_timed, .context = &timed[k], .first_seconds = rows[index[k]].run_seconds};
-  }
-  if (!status) status = time_in_turns(turn, n, t->place, sets.count, t->machine);
-  for (int k = 0; k < n && status; k++)
-    if (turn[k].failed) {
-      rows[index[k]].status = RESULT_WRONG;
-      snprintf(rows[index[k]].note, sizeof rows[index[k]].note, "right once, but failed while it was timed: %s", cudaGetErrorString(status));
-    }
-  for (int k = 0; k < n && !status; k++) {
-    result_row *row = &rows[index[k]];
-    contenders[index[k]] = turn[k];
-    row->time = &contenders[index[k]];
-    row->timed = true;
-    if (row->status != RESULT_RIGHT) continue;
-    if (turn[k].count == 1)
-      snprintf(row->note, sizeof row->note, "takes over a second: run once");
-    else if (!timing_is_cold(touched, sets.count, t->machine->device.l2_bytes))
-      snprintf(row->note, sizeof row->note, "%d buffer sets: not enough to keep the cache cold", sets.count);
-  }
-  buffer_sets_free(&sets);
-  return status;
-}
-
 /* ---------------------------------------------------------------- the whole */
 
 /* Does the trial fit this machine's memory? Writes the reason if not. */
-static bool fits_memory(const state *s, char *why, size_t why_size) {
+static bool fits_memory(const trial_state *s, char *why, size_t why_size) {
   const trial *t = s->t;
   const double out = (double)s->host[s->output].count, in = (double)s->host[s->input_a].count + (double)s->host[s->input_b].count;
   const double tensors = (in + out) * (double)dtype_bytes(t->dtype);
@@ -272,7 +160,7 @@ static bool fits_memory(const state *s, char *why, size_t why_size) {
 }
 
 /* Verifies all kernels that still are in, with one kind of data. Returns what trial_run returns. */
-static int verify_all(state *s, compare_mode mode, int magnitude, result_row rows[]) {
+static int verify_all(trial_state *s, compare_mode mode, int magnitude, result_row rows[]) {
   const int status = prepare(s, mode, magnitude);
   if (status) return status;
   for (int i = 0; i < s->t->kernel_count; i++) {
@@ -289,7 +177,7 @@ static int verify_all(state *s, compare_mode mode, int magnitude, result_row row
 }
 
 /* After a failed CUDA call nothing runs any more; kernels that had no chance are not right. */
-static void skip_the_rest(const state *s, result_row rows[]) {
+static void skip_the_rest(const trial_state *s, result_row rows[]) {
   for (int i = 0; s->failed && i < s->t->kernel_count; i++)
     if (rows[i].status == RESULT_RIGHT) {
       rows[i].status = RESULT_SKIPPED;
@@ -297,7 +185,7 @@ static void skip_the_rest(const state *s, result_row rows[]) {
     }
 }
 
-static int run(state *s, report *r, result_row rows[], contender contenders[]) {
+static int run(trial_state *s, report *r, result_row rows[], contender contenders[]) {
   const trial *t = s->t;
   const bool from_files = t->options->npy_in[0] || t->options->npy_in[1] || t->options->npy_in[2];
   const int magnitude = exact_magnitude(problem_terms(t->problem, t->pass));
@@ -320,7 +208,7 @@ static int run(state *s, report *r, result_row rows[], contender contenders[]) {
   }
   const bool timed = t->options->timing && !t->options->exact_only && (t->place == ON_CPU || !t->machine->device.emulated);
   if (active && !status && timed) {
-    const cudaError_t error = time_kernels(s, rows, contenders);
+    const cudaError_t error = trial_time(s, rows, contenders);
     if (error) {
       fprintf(stderr, "timing: %s\n", cudaGetErrorString(error));
       s->failed = true;
@@ -334,7 +222,7 @@ static int run(state *s, report *r, result_row rows[], contender contenders[]) {
 }
 
 int trial_run(const trial *t, report *r) {
-  state s = {.t = t, .log = r->text, .input_a = pass_input_a(t->pass), .input_b = pass_input_b(t->pass), .output = pass_output(t->pass)};
+  trial_state s = {.t = t, .log = r->text, .input_a = pass_input_a(t->pass), .input_b = pass_input_b(t->pass), .output = pass_output(t->pass)};
   static result_row rows[TRIAL_KERNELS];
   static contender contenders[TRIAL_KERNELS];
   for (int role = 0; role < 3; role++) s.host[role] = tensor_describe(t->problem, (tensor_role)role, t->dtype, t->layout);

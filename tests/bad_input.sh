@@ -66,6 +66,20 @@ refused "$folder/cut.npy: truncated: expected 36 bytes of data, got 12" --shape 
 refused "$folder/y.npy: shape: expected (1, 1, 5, 5) for n,c,h,w, got (1, 1, 3, 3)" $shape --x "$folder/y.npy" --out "$folder/o.npy"
 sed 's/<f4/<f8/' "$folder/y.npy" >"$folder/f8.npy"
 refused "$folder/f8.npy: descr: expected '<f4' (fp32), got '<f8'" --shape mb1ic1ih5oc1kh3 --pass dgrad --dy "$folder/f8.npy" --out "$folder/o.npy"
+# Data that is no data: the element is named. Data whose sums no fp32 can hold: nothing could be verified.
+npy() { perl -e 'my $h = shift; print "\x93NUMPY\x01\x00\x76\x00", sprintf("%-117s\n", $h), pack("f<*", @ARGV)' "{'descr': '<f4', 'fortran_order': False, 'shape': ($1), }" "${@:2}"; }
+npy '1, 1, 2, 2' 1 2 nan 4 >"$folder/nan.npy"
+refused "$folder/nan.npy: expected finite numbers, got nan at (n,c,h,w) = (0,0,1,0)" --shape mb1ic1ih2oc1kh1 --pass fprop --kernel 02a --x "$folder/nan.npy"
+npy '1, 1, 2, 2' 1 2 3 inf >"$folder/inf.npy"
+refused "$folder/inf.npy: expected finite numbers, got inf at (n,c,h,w) = (0,0,1,1)" --shape mb1ic1ih2oc1kh1 --pass fprop --kernel 02a --x "$folder/inf.npy"
+npy '1, 1, 2, 2' 1e30 1 1 1 >"$folder/huge.npy"
+npy '1, 1, 1, 1' 1e30 >"$folder/huge_w.npy"
+refused '--x, --w, --dy: expected data whose sums stay below 3.40282e+38 in magnitude (fp32), they reach inf' --shape mb1ic1ih2oc1kh1 --pass fprop --kernel 02a --x "$folder/huge.npy" --w "$folder/huge_w.npy"
+
+out=$("$B/02" --csv same --json same 2>&1 >/dev/null)
+ok "$([ $? -eq 2 ] && [ "$out" = '--json: expected another file than --csv, got same' ] && [ ! -e same ] && echo 0 || echo 1)" "$out"
+out=$("$B/02" --csv "$folder" 2>&1 >/dev/null)
+ok "$([ $? -eq 2 ] && [ "$out" = "--csv: $folder: cannot write: Is a directory" ] && echo 0 || echo 1)" "$out"
 refused '--dy: expected one of the tensors that fprop reads (--x, --w)' $shape --dy "$folder/y.npy"
 refused '--x, --w, --dy: expected one --shape and one --pass with a .npy file' --x "$folder/y.npy"
 refused '--out: expected one kernel, 2 do this pass: choose one with --kernel' --pass wgrad --out "$folder/o.npy"

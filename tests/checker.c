@@ -11,7 +11,7 @@
 
 /* ---------------------------------------------------------------- a kernel that can do wrong */
 
-typedef enum { NONE, NAN_ELEMENT, WRONG_ELEMENT, DROPPED_PRODUCT, UNWRITTEN_TILE, WRITE_BEFORE, WRITE_PAST, WRITE_PAST_WORKSPACE, CHANGED_INPUT, DEFECTS } defect;
+typedef enum { NONE, NAN_ELEMENT, WRONG_ELEMENT, DROPPED_PRODUCT, UNWRITTEN_TILE, WRITE_BEFORE, WRITE_PAST, WRITE_PAST_WORKSPACE, CHANGED_INPUT, DEFECTS, WEARS_OUT, FAILS } defect;
 static const char *const defect_names[DEFECTS] = {
     "no defect",         "a NaN",         "one wrong element", "one dropped product", "an unwritten tile", "a write one before the output",
     "a write one past the output", "a write one past the workspace", "a changed input"};
@@ -21,6 +21,8 @@ static struct {
   conv_pass pass;
   conv_dtype dtype;
   conv_layout layout;
+  int launches;
+  bool timing;
 } test;
 
 enum { WORKSPACE_BYTES = 100 };
@@ -29,6 +31,8 @@ static double growth(const conv_problem *p, bool random) { return growth_chain_f
 
 static cudaError_t launch(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
   (void)stream;
+  if (test.planted == FAILS) return cudaErrorInvalidValue;
+  if (++test.launches > 5 && test.planted == WEARS_OUT) return cudaSuccess; /* right when verified, idle when timed */
   conv_tensor tensors[3];
   void *const data[3] = {b->x, b->w, b->y};
   for (int role = 0; role < 3; role++) {
@@ -60,14 +64,16 @@ static cudaError_t launch(const conv_problem *p, const conv_buffers *b, cudaStre
 static result_status run_trial(const conv_problem *p) {
   const conv_kernel kernel = {.name = "test", .idea = "", .place = ON_CPU, .pass = test.pass, .dtype = test.dtype, .layout = test.layout,
                               .workspace_bytes = workspace_bytes, .launch = launch, .growth = growth};
-  step_options options = {.seed = 1, .one_shape = true};
+  step_options options = {.seed = 1, .one_shape = true, .timing = test.timing};
   machine m;
   machine_open_cpu(&m);
   report r = {.machine = &m, .text = fopen("/dev/null", "w")};
-  const trial t = {.problem = p, .pass = test.pass, .dtype = test.dtype, .layout = test.layout, .place = ON_CPU, .kernels = {&kernel}, .kernel_count = 1,
-                   .options = &options, .machine = &m};
+  const trial t = {.problem = p, .pass = test.pass, .dtype = test.dtype, .layout = test.layout, .place = ON_CPU, .kernels = {&kernel, &kernel},
+                   .kernel_count = test.planted == FAILS ? 2 : 1, .options = &options, .machine = &m};
+  test.launches = 0;
   const int status = trial_run(&t, &r);
   fclose(r.text);
+  if (test.planted == FAILS) return status == 1 && r.right == 0 && r.wrong == 1 && r.skipped == 1 ? RESULT_WRONG : RESULT_RIGHT;
   return status == 0 && r.right == 1 && r.wrong == 0 ? RESULT_RIGHT : RESULT_WRONG;
 }
 
@@ -84,6 +90,20 @@ static void planted_defects(void) {
           ok(run_trial(&p) == want, "%s %s %s: %s is %s", dtype_name(test.dtype), layout_name(test.layout), pass_name(test.pass), defect_names[planted],
              want == RESULT_RIGHT ? "accepted" : "refused");
         }
+}
+
+/* A kernel that stops working after its first launches, and one whose launch fails. */
+static void planted_in_time(void) {
+  conv_problem p;
+  char error[256];
+  ok(problem_parse(&p, "mb1ic2ih9oc3kh3ph1", error, sizeof error) == 0, "the problem for the timed defects");
+  test.dtype = DTYPE_FP32, test.layout = LAYOUT_NCHW, test.pass = PASS_FPROP, test.timing = true;
+  test.planted = NONE;
+  ok(run_trial(&p) == RESULT_RIGHT, "timed: no defect is accepted");
+  test.planted = WEARS_OUT;
+  ok(run_trial(&p) == RESULT_WRONG, "timed: a kernel that writes nothing from its sixth launch on is refused");
+  test.planted = FAILS, test.timing = false;
+  ok(run_trial(&p) == RESULT_WRONG, "a failed launch is wrong, and the kernel after it is not called right");
 }
 
 /* ---------------------------------------------------------------- right results in other orders of summation */
@@ -139,6 +159,7 @@ static void right_results(void) {
 int main(void) {
   plan(0);
   planted_defects();
+  planted_in_time();
   right_results();
   return done_testing();
 }

@@ -62,8 +62,9 @@ typedef struct emu_shadow {
   uintptr_t start;
   size_t bytes;
   uint8_t *state;      /* of each 4 bytes: low 4 bits which may be touched, high 4 bits which have been written */
-  emu_seen *seen;
-  emu_who *who;
+  emu_seen *seen;      /* of each 4 bytes, by accesses of 4 bytes or more; behind them: of each 2 bytes, by accesses of 2 */
+  emu_who *who;        /* the same */
+  bool *has_halves;    /* somebody made an access of 2 bytes */
   uint64_t serial;     /* "allocation 3" */
   bool marked;         /* it has named arrays, and the rest is out of bounds */
 } emu_shadow;

@@ -60,13 +60,18 @@ static void *pages(size_t bytes) {
 /* 4-byte groups, and four more that nobody may touch: a 16-byte access at the end looks there. */
 static size_t groups(const emu_shadow *s) { return (s->bytes + 3) / 4 + 4; }
 
+/* Entries of `seen` and `who`: one for each group, two for its halves. */
+static size_t entries(const emu_shadow *s) { return 3 * groups(s); }
+
 void emu_shadow_allocated(void *start, size_t bytes, uint64_t serial, bool pinned) {
   emu_shadow *s = calloc(1, sizeof *s);
   if (s == NULL) abort();
   *s = (emu_shadow){.start = (uintptr_t)start, .bytes = bytes, .serial = serial};
   s->state = pages(groups(s));
-  s->seen = pages(groups(s) * sizeof *s->seen);
-  s->who = pages(groups(s) * sizeof *s->who);
+  s->seen = pages(entries(s) * sizeof *s->seen);
+  s->who = pages(entries(s) * sizeof *s->who);
+  s->has_halves = calloc(1, sizeof *s->has_halves);
+  if (s->has_halves == NULL) abort();
   emu_shadow_set(s, 0, bytes, 0, pinned ? 0xFF : 0x0F); /* the host writes pinned memory unseen */
   pthread_mutex_lock(&lock);
   if (count == room) {
@@ -94,15 +99,16 @@ void emu_shadow_freed(void *start) {
   if (s == NULL) return;
   emu_arrays_forget(s);
   munmap(s->state, groups(s));
-  munmap(s->seen, groups(s) * sizeof *s->seen);
-  munmap(s->who, groups(s) * sizeof *s->who);
+  munmap(s->seen, entries(s) * sizeof *s->seen);
+  munmap(s->who, entries(s) * sizeof *s->who);
+  free(s->has_halves);
   free(s);
 }
 
 /* After EMU_SERIALS launches their numbers repeat: what is left of the old ones has to go. */
 void emu_shadow_begin_launch(emu_launch *launch) {
   if (launch->serial % EMU_SERIALS != 0) return;
-  for (size_t i = 0; i < count; i++) madvise(shadows[i]->seen, groups(shadows[i]) * sizeof *shadows[i]->seen, MADV_DONTNEED);
+  for (size_t i = 0; i < count; i++) madvise(shadows[i]->seen, entries(shadows[i]) * sizeof *shadows[i]->seen, MADV_DONTNEED);
 }
 
 /* ---- what the host does ---- */
@@ -174,37 +180,56 @@ static bool this_launch(const emu_checker *c, uint32_t word) { return word != 0 
 static uint32_t load(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
 static void store(uint32_t *p, uint32_t value) { __atomic_store_n(p, value, __ATOMIC_RELAXED); }
 
-static void note_race(const emu_checker *c, const emu_shadow *s, size_t group, bool with_reader, const void *pc) {
-  const uint32_t word = with_reader ? s->seen[group].reader : s->seen[group].writer;
-  const uint32_t who = with_reader ? s->who[group].reader : s->who[group].writer, block = word & EMU_BLOCK_MASK;
+static void note_race(const emu_shadow *s, size_t offset, size_t entry, bool with_reader, const void *pc) {
+  const uint32_t word = with_reader ? s->seen[entry].reader : s->seen[entry].writer;
+  const uint32_t who = with_reader ? s->who[entry].reader : s->who[entry].writer, block = word & EMU_BLOCK_MASK;
   const emu_access_kind access = with_reader ? EMU_READ : word & EMU_SEEN_ATOMIC ? EMU_ATOMIC : EMU_WRITE;
   const bool several = block == EMU_SEVERAL;
   const emu_other other = {access, emu_long_pc(who >> 10), several ? -1 : (int)(who & 1023), several ? -2 : (long long)block};
   char place[200];
-  (void)c;
-  emu_arrays_describe(s, group * 4, place, sizeof place);
+  emu_arrays_describe(s, offset, place, sizeof place);
   emu_check_note(EMU_BLOCK_RACE, pc, &other, "%s", place);
 }
 
-/* One group of 4 bytes: does another block of this launch get in the way? Then notes this block. */
-static void meet_blocks(emu_checker *c, const emu_shadow *s, size_t group, emu_access_kind kind, const void *pc) {
-  emu_seen *seen = &s->seen[group];
-  const uint32_t me = c->block, who = emu_short_pc(pc) << 10 | emu_self->number;
-  const uint32_t writer = load(&seen->writer), reader = load(&seen->reader);
-  const bool written = this_launch(c, writer), read = this_launch(c, reader);
-  const bool other_writer = written && (writer & ~EMU_SEEN_ATOMIC) != me, both_atomic = kind == EMU_ATOMIC && writer & EMU_SEEN_ATOMIC;
-  if (!c->fenced && other_writer && !both_atomic) note_race(c, s, group, false, pc);
-  else if (!c->fenced && kind != EMU_READ && read && reader != me) note_race(c, s, group, true, pc);
+/* Does another block of this launch get in the way? */
+static void look_for_race(const emu_checker *c, const emu_shadow *s, size_t offset, size_t entry, emu_access_kind kind, const void *pc) {
+  const uint32_t me = c->block, writer = load(&s->seen[entry].writer), reader = load(&s->seen[entry].reader);
+  const bool both_atomic = kind == EMU_ATOMIC && writer & EMU_SEEN_ATOMIC;
+  if (c->fenced) return;
+  if (this_launch(c, writer) && (writer & ~EMU_SEEN_ATOMIC) != me && !both_atomic) note_race(s, offset, entry, false, pc);
+  else if (kind != EMU_READ && this_launch(c, reader) && reader != me) note_race(s, offset, entry, true, pc);
+}
 
+/* Notes that this block came by. */
+static void note_visit(const emu_checker *c, const emu_shadow *s, size_t entry, emu_access_kind kind, const void *pc) {
+  emu_seen *seen = &s->seen[entry];
+  const uint32_t me = c->block, who = emu_short_pc(pc) << 10 | emu_self->number;
   if (kind == EMU_READ) {
-    if (read && reader == me) return;
-    store(&seen->reader, read ? me | EMU_SEVERAL : me);
-    store(&s->who[group].reader, who);
+    const uint32_t reader = load(&seen->reader);
+    if (reader == me) return;
+    store(&seen->reader, this_launch(c, reader) ? me | EMU_SEVERAL : me);
+    store(&s->who[entry].reader, who);
   } else {
-    const bool plain_before = written && writer == me; /* a plain write by this block says more than an atomic after it */
-    if (kind == EMU_ATOMIC && !plain_before) store(&seen->writer, (other_writer ? me | EMU_SEVERAL : me) | EMU_SEEN_ATOMIC);
-    else store(&seen->writer, me);
-    store(&s->who[group].writer, who);
+    const uint32_t writer = load(&seen->writer);
+    const bool by_other = this_launch(c, writer) && (writer & ~EMU_SEEN_ATOMIC) != me;
+    if (kind == EMU_ATOMIC && writer != me) store(&seen->writer, (by_other ? me | EMU_SEVERAL : me) | EMU_SEEN_ATOMIC);
+    else store(&seen->writer, me); /* a plain write by this block says more than an atomic after it */
+    store(&s->who[entry].writer, who);
+  }
+}
+
+/* A group, or with 2 bytes one of its halves: two blocks may well write the two halves. What single bytes do is not looked at. */
+static void meet_blocks(const emu_checker *c, const emu_shadow *s, size_t offset, size_t bytes, emu_access_kind kind, const void *pc) {
+  const size_t group = offset / 4, halves = groups(s) + 2 * group, half = groups(s) + offset / 2;
+  if (bytes == 4) {
+    look_for_race(c, s, offset, group, kind, pc);
+    for (size_t i = 0; i < 2 && *s->has_halves; i++) look_for_race(c, s, offset, halves + i, kind, pc);
+    note_visit(c, s, group, kind, pc);
+  } else if (bytes == 2 && offset % 2 == 0) {
+    *s->has_halves = true;
+    look_for_race(c, s, offset, group, kind, pc);
+    look_for_race(c, s, offset, half, kind, pc);
+    note_visit(c, s, half, kind, pc);
   }
 }
 
@@ -222,7 +247,7 @@ static void touch(emu_checker *c, const emu_shadow *s, size_t offset, size_t byt
     emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s", place);
   }
   if (!emu_reads_memory(kind)) __atomic_fetch_or(state, mask << 4, __ATOMIC_RELAXED);
-  if (bytes == 4 && kind <= EMU_ATOMIC) meet_blocks(c, s, offset / 4, kind, pc); /* two blocks may well write the two halves of 4 bytes */
+  if (kind <= EMU_ATOMIC) meet_blocks(c, s, offset, bytes, kind, pc);
 }
 
 void emu_check_global(emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc) {

@@ -58,10 +58,16 @@ $(COUNT)/tests/%: $(COUNT)/tests/%.cu.o $(LIBRARY)
 	$(call say,link $@)
 	$(Q)$(LINK)
 
-MODE_PROGRAMS := $(addprefix $(CHECK)/,$(GPU_STEPS) tests/check_tiled tests/check_late) $(addprefix $(COUNT)/,$(GPU_STEPS) tests/count_kernels)
+MODE_PROGRAMS := $(addprefix $(CHECK)/,$(GPU_STEPS) tests/check_tiled tests/check_late tests/check_cases) $(addprefix $(COUNT)/,$(GPU_STEPS) tests/count_kernels)
 .PHONY: check
 check: $(MODE_PROGRAMS)
 	@B=$(B) REWRITE=$(REWRITE) CXX='$(MODES_CXX)' tests/run.pl tests/check_steps.sh
 test: $(MODE_PROGRAMS)
+
+else # kernels run on a GPU here: the emulator is a build of its own
+
+.PHONY: check $(foreach s,$(filter-out 00,$(STEPS)),check-$(s) count-$(s))
+check $(foreach s,$(filter-out 00,$(STEPS)),check-$(s) count-$(s)):
+	@$(MAKE) --no-print-directory BACKEND=emu $@
 
 endif

@@ -1,0 +1,29 @@
+/* Inside a trial: what its verification (trial.c) and its timing (trial_time.c) share. */
+#pragma once
+#include "common/buffers.h"
+#include "common/reference.h"
+#include "common/trial.h"
+
+/* What stays the same while the kernels of a trial take turns. */
+typedef struct trial_state {
+  const trial *t;
+  FILE *log;           /* where mismatches are printed */
+  conv_tensor host[3]; /* the inputs, and room to download the output */
+  conv_tensor scratch; /* to download an input again */
+  conv_reference reference;
+  tensor_role input_a, input_b, output;
+  bool failed; /* a CUDA call failed: nothing can be run any more */
+} trial_state;
+
+/* Looks for damage around the buffers of a set, and inside the two that the kernel only reads. Returns false with a note, or with the
+ * CUDA error that kept it from looking in *status. */
+bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *note, size_t note_size, cudaError_t *status);
+
+/* Workspace of a kernel for the trial's problem, in bytes. */
+size_t trial_workspace(const trial *t, const conv_kernel *kernel);
+
+/* Copies the inputs into the first set. */
+cudaError_t trial_upload(const trial_state *s, const buffer_sets *sets);
+
+/* Times the kernels whose rows are right, in turns, on the same buffers. Fills the rows' timing and their contenders. */
+cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[]);

@@ -1,0 +1,131 @@
+/* Small kernels for the checker, each right or with one defect: what the planted defects in real kernels do not reach. Without an argument
+ * the right ones run; with the name of a defect, that one. tests/check_cases.sh says what the checker has to report. */
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <string.h>
+
+#include "tests/tap.h"
+
+#define DEFECT(name) template <bool WRONG> __global__ void name
+
+/* Two threads write the two halves of one word; wrong: both the same half. */
+DEFECT(shared_halves)(float *y) {
+  __shared__ __half line[64];
+  line[WRONG ? threadIdx.x / 2 : threadIdx.x] = __float2half(1);
+  __syncthreads();
+  y[threadIdx.x] = __half2float(line[0]);
+}
+
+/* The same between blocks, in global memory. */
+DEFECT(global_halves)(float *y) { ((__half *)y)[(WRONG ? blockIdx.x / 2 : blockIdx.x) + 2 * threadIdx.x * gridDim.x] = __float2half(1); }
+
+/* Bytes: written as bytes, read as words, the first too few. */
+DEFECT(shared_bytes)(float *y) {
+  __shared__ unsigned char bytes[128];
+  bytes[threadIdx.x] = 1;
+  if (!WRONG || threadIdx.x != 5) bytes[64 + threadIdx.x] = 2;
+  __syncthreads();
+  y[threadIdx.x] = (float)*(const unsigned *)&bytes[threadIdx.x / 2 * 4];
+}
+
+/* The block that comes last adds up what the others left, which a fence has put in order; wrong: it does not wait its turn. */
+__device__ unsigned arrived;
+DEFECT(last_block)(float *y) {
+  y[1 + blockIdx.x] = 1;
+  if (WRONG) {
+    y[0] = y[1 + (blockIdx.x + 1) % gridDim.x];
+    return;
+  }
+  __threadfence();
+  if (atomicAdd(&arrived, 1u) != gridDim.x - 1) return;
+  float sum = 0;
+  for (unsigned i = 0; i < gridDim.x; i++) sum += y[1 + i];
+  y[0] = sum;
+}
+
+/* A table of the program, a local array, a pointer to it; wrong: another thread's local array. */
+__constant__ float table[4] = {1, 2, 3, 4};
+static __device__ float pick(const float *from, int i) { return from[i % 4]; }
+DEFECT(local_memory)(float *y) {
+  __shared__ const float *of_first;
+  float local[4];
+  for (int i = 0; i < 4; i++) local[i] = table[i] * (float)threadIdx.x;
+  if (threadIdx.x == 0) of_first = local;
+  __syncthreads();
+  y[threadIdx.x] = pick(WRONG ? of_first : local, (int)threadIdx.x);
+  __syncthreads();
+}
+
+/* Some threads leave early, the others meet at a barrier; then atomics on shared memory, read behind a barrier (wrong: without it). */
+DEFECT(atomics)(float *y) {
+  __shared__ int sum;
+  if (threadIdx.x >= 48) return;
+  if (threadIdx.x == 0) sum = 0;
+  __syncthreads();
+  atomicAdd(&sum, 1);
+  if (!WRONG) __syncthreads();
+  y[threadIdx.x] = (float)sum;
+}
+
+/* Only the two warps of a group meet; what the third one does is not in order with it. */
+#ifdef CUDA_EMULATOR
+static __device__ void meet_two_warps() { emu_barrier_wait(1, 64, 0, "bar.sync", __FILE__, __LINE__); }
+#else
+static __device__ void meet_two_warps() { asm volatile("bar.sync 1, 64;" ::: "memory"); }
+#endif
+DEFECT(named_barrier)(float *y) {
+  __shared__ float line[96];
+  line[threadIdx.x] = 1;
+  if (threadIdx.x >= 64) return;
+  meet_two_warps();
+  y[threadIdx.x] = line[(threadIdx.x + 32) % (WRONG ? 96 : 64)];
+}
+
+/* Dynamic shared memory cut into parts by hand; a lane reads what another lane of its warp wrote before __syncwarp. */
+DEFECT(parts)(float *y) {
+  extern __shared__ float all[];
+  int *numbers = (int *)(all + 64);
+  all[threadIdx.x] = 1;
+  if (threadIdx.x < 32) numbers[threadIdx.x] = 2;
+  __syncwarp();
+  const int i = threadIdx.x % 32;
+  if (threadIdx.x < 32) y[threadIdx.x] = all[(i + 1) % 32] + (float)numbers[(i + 1) % (WRONG ? 33 : 32)];
+}
+
+/* One float4 more than there is; an address that belongs to nobody any more. */
+DEFECT(vector_tail)(float *y) { ((float4 *)y)[threadIdx.x + (WRONG ? 4096 / 4 - 63 : 0)] = make_float4(1, 2, 3, 4); }
+DEFECT(freed)(float *y) { y[threadIdx.x] = 1; }
+DEFECT(pinned)(float *y) { y[threadIdx.x] += 1; }
+
+typedef void (*kernel)(float *);
+static const struct test {
+  const char *name;
+  kernel right, wrong;
+  unsigned blocks, threads, shared;
+} tests[] = {
+#define TEST(name, blocks, threads, shared) {#name, name<false>, name<true>, blocks, threads, shared}
+    TEST(shared_halves, 1, 64, 0), TEST(global_halves, 4, 16, 0), TEST(shared_bytes, 1, 64, 0), TEST(last_block, 9, 1, 0),
+    TEST(local_memory, 1, 64, 0),  TEST(atomics, 1, 64, 0),       TEST(named_barrier, 1, 96, 0), TEST(parts, 1, 64, 96 * sizeof(float)),
+    TEST(vector_tail, 1, 64, 0),   TEST(freed, 1, 32, 0),         TEST(pinned, 1, 32, 0),
+};
+
+static cudaError_t run(const struct test *t, bool wrong) {
+  float *y = nullptr, *other = nullptr;
+  if (cudaMalloc(&y, 4096 * sizeof(float)) != cudaSuccess || cudaMalloc(&other, 64) != cudaSuccess) return cudaErrorMemoryAllocation;
+  if (strcmp(t->name, "pinned") == 0 && !wrong) {
+    float *host = nullptr;
+    if (cudaMallocHost(&host, 4096) != cudaSuccess) return cudaErrorMemoryAllocation;
+    memset(host, 0, 4096);
+    y = host;
+  }
+  if (strcmp(t->name, "freed") == 0 && wrong) cudaFree(y);
+  const kernel k = wrong ? t->wrong : t->right;
+  k<<<t->blocks, t->threads, t->shared>>>(y);
+  return cudaDeviceSynchronize();
+}
+
+int main(int argc, char **argv) {
+  for (const struct test &t : tests)
+    if (argc > 1 ? strcmp(argv[1], t.name) == 0 : true) ok(run(&t, argc > 1) == cudaSuccess, "%s", t.name);
+  return done_testing();
+}

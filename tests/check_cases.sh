@@ -1,0 +1,37 @@
+# What the checker says to the kernels of tests/check_cases.cu: nothing to the right ones, the defect and its line to the others.
+. tests/tap.inc
+B=${B:-build/emu}
+if [ "${B##*/}" != emu ]; then
+  echo "1..1"
+  echo "ok 1 # SKIP the checker is part of the emulator"
+  exit 0
+fi
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+program=build/check/tests/check_cases
+
+for seed in 0 1 2 3 4 5; do
+  EMU_SEED=$seed $program >"$log" 2>&1 && ! grep -q '^emulator' "$log"
+  ok $? "right kernels: no report (seed $seed)"
+done
+
+# report CASE KIND LINE TEXT: of the kernel's one defect, at the line that contains LINE; the report contains TEXT.
+report() {
+  local line
+  line=$(grep -nF -- "$3" tests/check_cases.cu | head -n 1 | cut -d: -f1)
+  $program "$1" >"$log" 2>&1
+  [ $? -eq 1 ] && grep "^emulator check: $2: k, tests/check_cases.cu:$line, " "$log" | grep -qF -- "$4"
+  ok $? "$1: $(grep -m 1 "^emulator check: $2" "$log")"
+}
+report shared_halves race 'line[WRONG ? threadIdx.x / 2' 'shared __half [64] line, byte 0'
+report global_halves block-race '((__half *)y)[(WRONG' 'block (0,0,0), thread (0,0,0) wrote it'
+report shared_bytes uninitialised '(const unsigned *)&bytes' 'shared unsigned char [128] bytes, byte 69'
+report last_block block-race 'y[0] = y[1 +' 'allocation 1, byte '
+report local_memory host-pointer 'static __device__ float pick' 'local memory of another thread'
+report atomics race 'atomicAdd(&sum, 1)' 'read it at tests/check_cases.cu:'
+report named_barrier race 'line[threadIdx.x] = 1;' 'thread (32,0,0) read it at'
+report parts out-of-bounds '% (WRONG ? 33 : 32)];' 'shared float [] all, byte 384 (its end is at 384)'
+report vector_tail out-of-bounds '4096 / 4 - 63' 'allocation 1, byte 16384 (its end is at 16384), 16-byte write'
+report freed out-of-bounds 'DEFECT(freed)' 'write'
+report pinned uninitialised 'DEFECT(pinned)' 'allocation 1, byte 0'
+done_testing
