@@ -160,10 +160,10 @@ help:
 
 all steps: $(addprefix $(B)/,$(STEPS)) $(addprefix $(B)/tools/,$(TOOLS))
 
-bench: all
+bench: $(addprefix $(B)/,$(STEPS))
 	@scripts/bench.sh $(B) $(call quote,$(SUITE))
 
-image: all
+image: $(addprefix $(B)/,$(STEPS)) $(B)/tools/image
 	@scripts/image.sh $(B) $(call quote,$(IMAGE)) $(call quote,$(FILTER)) $(call quote,$(SIZE)) $(call quote,$(STEP))
 
 # Compiling for GPUs that are not here: warnings are errors.

@@ -169,12 +169,17 @@ static cudaError_t make_epilogues(work *w) {
   return status;
 }
 
+static int fail(char *error, size_t size, const char *what, const char *why) {
+  snprintf(error, size, "%s: %s", what, why);
+  return -1;
+}
+
 static int prepare(work *w, char *error, size_t error_size) {
   const cudnn_task *t = &w->task;
   const tensor_role a = pass_input_a(t->pass), b = pass_input_b(t->pass);
   for (int role = 0; role < 3; role++) {
     w->host[role] = tensor_describe(t->problem, (tensor_role)role, t->dtype, t->layout);
-    if (tensor_alloc(&w->host[role])) return snprintf(error, error_size, "no host memory"), -1;
+    if (tensor_alloc(&w->host[role])) return fail(error, error_size, "tensors", "no host memory");
   }
   tensor_fill_normal(&w->host[a], 1);
   tensor_fill_normal(&w->host[b], 2);
@@ -188,8 +193,7 @@ static int prepare(work *w, char *error, size_t error_size) {
   if (!status) status = make_epilogues(w);
   w->views = calloc((size_t)wanted, sizeof *w->views);
   for (int i = 0; w->views && i < wanted; i++) w->views[i] = buffer_view(&w->sets, i);
-  if (status || !w->views) return snprintf(error, error_size, "buffers: %s", cudaGetErrorString(status)), -1;
-  return 0;
+  return status || !w->views ? fail(error, error_size, "buffers", cudaGetErrorString(status)) : 0;
 }
 
 static void release(work *w) {
@@ -255,7 +259,7 @@ static int run(const settings *s, const machine *m, conv_pass pass) {
   }
   if (!status) {
     const cudaError_t timed = print_plans(&w, &b);
-    if (timed) status = snprintf(error, sizeof error, "timing: %s", cudaGetErrorString(timed)), -1;
+    if (timed) status = fail(error, sizeof error, "timing", cudaGetErrorString(timed));
   }
   if (status) fprintf(stderr, "  %s\n", error);
   cudnn_baseline_close(&b);
