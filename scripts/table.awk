@@ -55,7 +55,7 @@ END {
   printf "\n"
   for (i = 1; i <= lines; i++) {
     printf "%-*s  %s", width, label[i], pass[i]
-    for (k = 1; k <= kernels; k++) printf "  %*s", column_width[k], (i, k) in cell ? cell[i, k] : "-"
+    for (k = 1; k <= kernels; k++) printf "  %*s", column_width[k], cell[i, k] != "" ? cell[i, k] : "-"
     printf "\n"
   }
   printf "\nmedian time, and the share of the machine's limit for that layer; untimed: whether the result was right; -: not this kernel's pass\n"
