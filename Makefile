@@ -144,7 +144,7 @@ $(B)/tests/%: $(B)/tests/%.cu.o $(LIBRARY)
 $(LIBRARY): $(HARNESS) $(RUNTIME) $(STAMP)
 	$(Q)rm -f $@ && ar rcs $@ $(filter-out $(STAMP),$^)
 
-.PHONY: help all steps bench test image nvcc-check clean
+.PHONY: help all steps bench test image docs nvcc-check compare-counts clean
 help:
 	@echo "make bench                 every step: verified, and timed on a GPU; tables and CSV in build/results/"
 	@echo "make test                  all tests; ends with 'N passed, N failed'"
@@ -154,6 +154,10 @@ help:
 	@echo "make image                 filter a photograph; IMAGE=photo.png FILTER=sobel|gaussian|sharpen|emboss|FILE SIZE=4000 STEP=02"
 	@echo "make bench SUITE=resnet50  one suite of common/suites/ (or a file of benchdnn lines) through every step"
 	@echo "make nvcc-check            compile every kernel with nvcc for $(if $(NVCC),sm_80 sm_90a sm_$(NEWEST_ARCH),its architectures) (needs no GPU)"
+	@echo "make check-01              run a step under the emulator's checker: bounds, races, uninitialised reads (make check: all steps)"
+	@echo "make count-01              count its memory requests, sectors and bank conflicts, line by line; SHAPE= PASS= KERNEL= GPU=h200"
+	@echo "make compare-counts        those counts beside ncu's (needs a GPU)"
+	@echo "make docs                  put the output of commands into docs/ again"
 	@echo "make clean                 remove build/"
 	@echo
 	@echo "This machine: BACKEND=$(BACKEND) ($(if $(filter cuda,$(BACKEND)),GPU of compute capability $(ARCH),emulator: $(if $(NVCC),nvcc but no GPU,no nvcc)$(if $(OPENMP),,; $(CC) has no OpenMP: one thread)))"
@@ -165,6 +169,15 @@ bench: $(addprefix $(B)/,$(STEPS))
 
 image: $(addprefix $(B)/,$(STEPS)) $(B)/tools/image
 	@scripts/image.sh $(B) $(call quote,$(IMAGE)) $(call quote,$(FILTER)) $(call quote,$(SIZE)) $(call quote,$(STEP))
+
+# What the docs show is the output of the commands they name.
+docs:
+	@scripts/fill_docs.pl $(wildcard docs/*.md)
+
+# On a machine with a GPU and ncu: the emulator's counts beside the hardware's counters.
+compare-counts: $(addprefix build/cuda/,$(filter-out 00,$(STEPS)) tests/count_kernels tests/check_tiled)
+	@$(MAKE) --no-print-directory BACKEND=emu $(addprefix build/count/,$(filter-out 00,$(STEPS)) tests/count_kernels tests/check_tiled)
+	@scripts/compare_counts.sh $(SHAPE)
 
 # Compiling for GPUs that are not here: warnings are errors.
 CHECK_ARCHS = 80 90a $(NEWEST_ARCH)

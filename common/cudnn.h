@@ -55,7 +55,7 @@ typedef struct cudnn_options {
   bool layouts[LAYOUT_COUNT]; /* to try; none: NHWC for fp16, both for fp32; fused: the task's */
   bool search;            /* even if the winners' file knows the task */
   bool keep_all;          /* list every timed plan in `all` */
-  const char *winners;    /* a file of earlier winners to look the task up in; may be NULL or missing */
+  const char *winners[2]; /* files of earlier winners to look the task up in, in this order; may be NULL or missing */
   const char *append_to;  /* a file that gets a line after a search; may be NULL */
   const char *gpu;        /* the GPU's name, the winners' key */
 } cudnn_options;
@@ -82,6 +82,8 @@ typedef struct cudnn_counts {
   int not_capturable; /* ran, but not inside a CUDA graph */
   int failed;         /* built, but an error when run */
   int wrong;          /* among the fastest, with a wrong result */
+  double wrong_share; /* the fastest of these: worst error as a share of the bound; and its tag */
+  char wrong_tag[CUDNN_TAG];
   int cut;            /* known, but the plans or the seconds were used up */
   int runtime_built;  /* of the timed: compiled at run time (NVRTC) */
   double seconds, build_seconds, time_seconds;
@@ -127,6 +129,16 @@ typedef struct cudnn_runner {
   int plan; /* index */
 } cudnn_runner;
 cudaError_t cudnn_enqueue(void *runner, int set, cudaStream_t stream);
+
+/* ---------------------------------------------------------------- for the report */
+
+/* What a row of the report says of cuDNN. */
+typedef struct cudnn_figures {
+  int version; /* 0: no cuDNN, or no plan; the fields below are then 0 and "" */
+  double best_us, heuristic_us;
+  char best_plan[CUDNN_TAG], best_notes[CUDNN_NOTES], heuristic_plan[CUDNN_TAG];
+  char note[256]; /* for the reader: how many plans were looked at, or why there are none */
+} cudnn_figures;
 
 /* ---------------------------------------------------------------- winners, kept in a file */
 

@@ -118,6 +118,8 @@ void plan_free(cudnn_plan *p);
 
 /* ---------------------------------------------------------------- running */
 
+enum { BUILDERS = 16 };
+
 /* Memory and streams that plans of one task run with. */
 typedef struct cudnn_bench {
   cudnnHandle_t handle;
@@ -130,12 +132,23 @@ typedef struct cudnn_bench {
   cudnn_pool *packs; /* [LAYOUT_COUNT * sets], made on demand; every pool's first item is the variant pack */
   cudaStream_t stream;
   cudaEvent_t start, stop;
+  int device;
+  cudnnHandle_t builder[BUILDERS]; /* threads must not share a handle; made on demand */
 } cudnn_bench;
 
 /* Returns 0, or -1 with a line in `error`. Free with bench_free either way. */
 int bench_open(cudnn_bench *b, const cudnn_task *task, const conv_buffers *views, const cudnn_epilogue *epilogues, int sets, char *error, size_t error_size);
 int bench_workspace(cudnn_bench *b, size_t bytes); /* replaces the workspace; 0, or -1 where there is no room */
 void bench_free(cudnn_bench *b);
+
+/* Builds plans on several threads at once: an engine that is compiled at run time takes a second. count is at most BUILDERS. */
+typedef struct build_job {
+  const cudnn_graph *graph;
+  cudnn_config config;
+  cudnn_plan *plan; /* room for it */
+  bool built;       /* else plan->pool.failure says why not */
+} build_job;
+void bench_build(cudnn_bench *b, build_job *jobs, int count);
 
 cudnnStatus_t bench_enqueue(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, int set, cudaStream_t stream);
 
@@ -164,9 +177,26 @@ typedef struct plan_search {
   char why[CUDNN_ERROR / 2]; /* the last configuration was not entered */
 } plan_search;
 
-/* Builds one configuration, times it and enters it into `tried`; counts say what became of it. give_up_us as bench_time's.
- * Returns true if it was entered, as the last. */
-bool search_try(plan_search *s, const cudnn_graph *g, const cudnn_config *config, double give_up_us);
+typedef struct proposal {
+  const cudnn_graph *graph;
+  cudnn_config config;
+} proposal;
+
+/* Builds configurations that were not seen yet, times them and enters them into `tried`; counts say what became of them. give_up_us as
+ * bench_time's. At most BUILDERS at a time. Returns how many were entered, as the last ones. */
+int search_try(plan_search *s, const proposal *list, int count, double give_up_us);
+/* Until when. */
+typedef struct search_limit {
+  int plans;     /* that may have been tried by then */
+  double second; /* of search_clock */
+} search_limit;
+#define SEARCH_GIVE_UP 2.5 /* times the best: a plan as slow as that is not sampled any further */
+search_limit search_limit_of(const plan_search *s, double share); /* a share of the options' plans and seconds */
+bool search_reached(const plan_search *s, search_limit l);
+int search_tried(const plan_search *s);
+double search_clock(void);
+void search_sweep(plan_search *s);
+
 /* The whole search over one or two graphs; then sorts `tried`, fastest first. Returns false when the device was lost. */
 bool search_run(plan_search *s, const cudnn_graph *graphs, int graph_count);
 void search_sort(plan_search *s);

@@ -140,7 +140,10 @@ static int keep(cudnn_baseline *b, tried_plan *tried, const cudnn_truth *truth, 
     bool right = false;
     if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, &right, &c.worst_share, error, error_size)) return -2;
     if (!right) {
-      b->counts.wrong++;
+      if (b->counts.wrong++ == 0) {
+        b->counts.wrong_share = c.worst_share;
+        memcpy(b->counts.wrong_tag, c.tag, CUDNN_TAG);
+      }
       return -1;
     }
     c.checked = true;
@@ -149,6 +152,18 @@ static int keep(cudnn_baseline *b, tried_plan *tried, const cudnn_truth *truth, 
   tried->plan = NULL;
   b->plan[b->count] = c;
   return b->count++;
+}
+
+/* The same kernel by another name, it seems: some knobs change nothing. Of these one is enough. */
+static bool is_alias(const cudnn_baseline *b, const tried_plan *tried) {
+  const double alike = 0.005;
+  for (int i = 0; i < b->count; i++) {
+    const tried_plan *kept = &b->session->kept[i];
+    if (kept->graph == tried->graph && kept->plan->config.engine == tried->plan->config.engine && kept->plan->workspace == tried->plan->workspace &&
+        tried->us < (1 + alike) * kept->us)
+      return true;
+  }
+  return false;
 }
 
 /* What a user gets: heuristic mode A's first plan that does the task's math, fits the workspace and runs. Tried now if it was not yet. */
@@ -164,7 +179,7 @@ static int keep_heuristic(cudnn_baseline *b, const cudnn_truth *truth, char *err
     int at = -1;
     for (int k = 0; k < search->count && at < 0; k++)
       if (search->tried[k].plan && config_equal(&search->tried[k].plan->config, &list[i])) at = k;
-    if (at < 0 && search_try(search, &s->graph[0], &list[i], 0)) at = search->count - 1;
+    if (at < 0 && search_try(search, &(proposal){&s->graph[0], list[i]}, 1, 0)) at = search->count - 1;
     if (at < 0) continue;
     const int kept = keep(b, &search->tried[at], truth, error, error_size);
     if (kept != -1) return kept;
@@ -189,7 +204,7 @@ static int conclude(cudnn_baseline *b, const cudnn_truth *truth, bool with_heuri
     if (b->all) qsort(b->all, (size_t)b->all_count, sizeof *b->all, by_time);
   }
   for (int i = 0; i < search->count && b->count < CUDNN_BEST && !search->lost; i++)
-    if (keep(b, &search->tried[i], truth, error, error_size) == -2) return -1;
+    if (!is_alias(b, &search->tried[i]) && keep(b, &search->tried[i], truth, error, error_size) == -2) return -1;
   b->best = b->count;
   if (with_heuristic && !search->lost) b->heuristic = keep_heuristic(b, truth, error, error_size);
   if (search->lost || b->heuristic == -2) {
@@ -224,7 +239,7 @@ static int try_tags(cudnn_session *s, const char (*tags)[CUDNN_TAG], int count) 
       continue;
     }
     for (int g = 0; g < s->graphs; g++)
-      if (s->graph[g].layout == config.layout) search_try(&s->search, &s->graph[g], &config, 0);
+      if (s->graph[g].layout == config.layout) search_try(&s->search, &(proposal){&s->graph[g], config}, 1, 0);
   }
   return s->search.count;
 }
@@ -249,8 +264,9 @@ int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_bu
     const size_t asked = options->workspace_limit ? options->workspace_limit : default_workspace;
     cudnn_winners known;
     bool from_file = false;
-    if (!o->search && o->winners && o->gpu) {
-      const int found = cudnn_winners_lookup(o->winners, task, o->gpu, cudnn_version(), asked, &known, error, error_size);
+    for (int i = 0; i < 2 && !from_file; i++) {
+      if (o->search || !o->winners[i] || !o->gpu) continue;
+      const int found = cudnn_winners_lookup(o->winners[i], task, o->gpu, cudnn_version(), asked, &known, error, error_size);
       if (found < 0) fprintf(stderr, "%s\n", error);
       from_file = found == 0 && try_tags(b->session, (const char(*)[CUDNN_TAG])known.tag, known.count) > 0;
     }

@@ -1,8 +1,7 @@
 /* The search for cuDNN's best plan.
  *
- * First what cuDNN itself proposes: every plan of the heuristic modes A, B and FALLBACK, and every usable engine with default knobs. Then,
- * for the fastest engines, knob by knob: the kernel configuration, tiles, split-K 1, 2, 4, ... and the rest, keeping what is faster. The
- * whole space has some 10^11 points, so plans and seconds are limited; what was known but not reached is counted. */
+ * First what cuDNN itself proposes: every plan of the heuristic modes A, B and FALLBACK, and every usable engine with default knobs. Then
+ * the knobs of the fastest engines (cudnn_sweep.c). Plans and seconds are limited; what was known but not reached is counted. */
 #include "common/cudnn_api.h"
 
 #ifdef HAVE_CUDNN
@@ -11,12 +10,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { LEADERS = 3, FINALISTS = 12, LIST = 95, FIRST_RANKS = 10, KNOB_VALUES = 24 };
-static const double listing_share = 0.7;  /* of plans and seconds; the rest is the sweep's */
-static const double leader_distance = 1.3; /* of the best time: slower engines are not swept */
-static const double give_up_factor = 2.5, warm_up_seconds = 0.05;
+enum { FINALISTS = 12, LIST = 95 };
+static const double listing_share = 0.7; /* of plans and seconds; the rest is the sweep's */
+static const double warm_up_seconds = 0.05;
 
-static double now(void) {
+double search_clock(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -54,46 +52,72 @@ static double best_us(const plan_search *s) {
   return best;
 }
 
-bool search_try(plan_search *s, const cudnn_graph *g, const cudnn_config *config, double give_up_us) {
-  if (s->lost || seen_before(s, config)) return false;
-  const engine_facts facts = engine_ask(g, config->engine);
-  if (facts.usable && !notes_same_math(facts.notes, s->bench->task->dtype)) {
-    s->counts.other_math++;
-    snprintf(s->why, sizeof s->why, "its engine does other math than the task's");
-    return false;
+/* Leaves out what was seen and what does other math; makes jobs of the rest. */
+static int select_jobs(plan_search *s, const proposal *list, int count, build_job jobs[BUILDERS]) {
+  int selected = 0;
+  for (int i = 0; i < count && selected < BUILDERS; i++) {
+    if (seen_before(s, &list[i].config)) continue;
+    const engine_facts facts = engine_ask(list[i].graph, list[i].config.engine);
+    if (facts.usable && !notes_same_math(facts.notes, s->bench->task->dtype)) {
+      s->counts.other_math++;
+      snprintf(s->why, sizeof s->why, "its engine does other math than the task's");
+      continue;
+    }
+    cudnn_plan *plan = malloc(sizeof *plan);
+    if (plan) jobs[selected++] = (build_job){.graph = list[i].graph, .config = list[i].config, .plan = plan};
   }
+  return selected;
+}
+
+/* Times a built plan. Returns true if it was entered. */
+static bool enter(plan_search *s, const build_job *job, double give_up_us) {
   tried_plan *entry = room_for_one(s);
-  cudnn_plan *plan = entry ? malloc(sizeof *plan) : NULL;
-  if (!plan) return false;
-  const double start = now();
-  const bool built = plan_build(plan, g, s->bench->handle, config) == 0;
-  const double middle = now();
-  s->counts.build_seconds += middle - start;
-  bool entered = false;
-  if (!built) {
-    s->counts.refused++;
-    snprintf(s->why, sizeof s->why, "%s", plan->pool.failure);
-  } else if (plan->workspace > s->options.workspace_limit) {
+  cudnn_plan *plan = job->plan;
+  if (!entry || s->lost) return false;
+  if (plan->workspace > s->options.workspace_limit) {
     s->counts.over_workspace++;
     snprintf(s->why, sizeof s->why, "wants a workspace of %zu bytes", plan->workspace);
-  } else {
-    *entry = (tried_plan){.plan = plan, .graph = g};
-    switch (bench_time(s->bench, g, plan, give_up_us, &entry->us)) {
-      case TRIED_TIMED: entered = true; break;
-      case TRIED_NOT_CAPTURABLE: s->counts.not_capturable++, snprintf(s->why, sizeof s->why, "runs, but not inside a CUDA graph"); break;
-      case TRIED_DEVICE_LOST: s->lost = true; /* fall through */
-      case TRIED_FAILED: s->counts.failed++, cudnn_failure(s->why, sizeof s->why, "cudnnBackendExecute", CUDNN_STATUS_EXECUTION_FAILED); break;
-    }
-    s->counts.time_seconds += now() - middle;
+    return false;
   }
-  if (entered) {
+  *entry = (tried_plan){.plan = plan, .graph = job->graph};
+  const try_result result = bench_time(s->bench, job->graph, plan, give_up_us, &entry->us);
+  if (result == TRIED_TIMED) {
     s->count++;
     s->counts.timed++;
     s->counts.runtime_built += (int)(plan->behavior >> CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION & 1);
+  } else if (result == TRIED_NOT_CAPTURABLE) {
+    s->counts.not_capturable++;
+    snprintf(s->why, sizeof s->why, "runs, but not inside a CUDA graph");
   } else {
-    plan_free(plan);
-    free(plan);
+    s->counts.failed++;
+    s->lost = result == TRIED_DEVICE_LOST;
+    cudnn_failure(s->why, sizeof s->why, "cudnnBackendExecute", CUDNN_STATUS_EXECUTION_FAILED);
   }
+  return result == TRIED_TIMED;
+}
+
+int search_try(plan_search *s, const proposal *list, int count, double give_up_us) {
+  build_job jobs[BUILDERS];
+  const double start = search_clock();
+  const int selected = select_jobs(s, list, count, jobs);
+  if (selected) bench_build(s->bench, jobs, selected);
+  const double middle = search_clock();
+  s->counts.build_seconds += middle - start;
+  int entered = 0;
+  for (int i = 0; i < selected; i++) {
+    bool kept = false;
+    if (jobs[i].built) {
+      kept = enter(s, &jobs[i], give_up_us);
+    } else {
+      s->counts.refused++;
+      snprintf(s->why, sizeof s->why, "%s", jobs[i].plan->pool.failure);
+    }
+    entered += kept;
+    if (kept) continue;
+    plan_free(jobs[i].plan);
+    free(jobs[i].plan);
+  }
+  s->counts.time_seconds += search_clock() - middle;
   return entered;
 }
 
@@ -120,26 +144,15 @@ void search_free(plan_search *s) {
 
 /* ---------------------------------------------------------------- limits */
 
-typedef struct {
-  int plans;     /* that may have been timed by then */
-  double second; /* of the clock */
-} limit;
-
-static limit limit_of(const plan_search *s, double share) {
-  return (limit){.plans = (int)(share * s->options.most_plans), .second = s->start + share * s->options.most_seconds};
+search_limit search_limit_of(const plan_search *s, double share) {
+  return (search_limit){.plans = (int)(share * s->options.most_plans), .second = s->start + share * s->options.most_seconds};
 }
 
-static bool reached(const plan_search *s, limit l) {
-  const cudnn_counts *c = &s->counts;
-  return s->lost || c->timed + c->failed + c->not_capturable >= l.plans || now() >= l.second;
-}
+int search_tried(const plan_search *s) { return s->counts.timed + s->counts.failed + s->counts.not_capturable; }
+
+bool search_reached(const plan_search *s, search_limit l) { return s->lost || search_tried(s) >= l.plans || search_clock() >= l.second; }
 
 /* ---------------------------------------------------------------- what cuDNN proposes */
-
-typedef struct {
-  const cudnn_graph *graph;
-  cudnn_config config;
-} proposal;
 
 typedef struct {
   proposal *item;
@@ -152,7 +165,7 @@ static void propose(proposals *q, const cudnn_graph *g, const cudnn_config *conf
   if (q->count < q->room) q->item[q->count++] = (proposal){g, *config};
 }
 
-/* Best first: the heuristic's ten best, every engine's defaults, fallbacks, the heuristics' rest. Graphs take turns. */
+/* Best first: heuristic A's, every engine's defaults, fallbacks, what B adds. Graphs take turns. */
 static void collect(proposals *q, const cudnn_graph *graphs, int graph_count) {
   static const cudnnBackendHeurMode_t mode[3] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK, CUDNN_HEUR_MODE_B};
   cudnn_config *list[LAYOUT_COUNT][3];
@@ -162,99 +175,31 @@ static void collect(proposals *q, const cudnn_graph *graphs, int graph_count) {
       list[g][m] = malloc(LIST * sizeof **list[g]);
       if (list[g][m]) count[g][m] = config_list(&graphs[g], mode[m], list[g][m], LIST);
     }
-  for (int rank = 0; rank < FIRST_RANKS; rank++)
+  for (int rank = 0; rank < LIST; rank++)
     for (int g = 0; g < graph_count; g++)
       if (rank < count[g][0]) propose(q, &graphs[g], &list[g][0][rank]);
   for (int g = 0; g < graph_count; g++)
     for (int engine = 0; engine < graphs[g].engines; engine++)
       if (engine_ask(&graphs[g], engine).usable) propose(q, &graphs[g], &(cudnn_config){.layout = graphs[g].layout, .engine = engine});
-  for (int m = 1; m <= 3; m++) /* FALLBACK, B, A: what is left of them */
+  for (int m = 1; m < 3; m++)
     for (int rank = 0; rank < LIST; rank++)
       for (int g = 0; g < graph_count; g++)
-        if (rank < count[g][m % 3]) propose(q, &graphs[g], &list[g][m % 3][rank]);
+        if (rank < count[g][m]) propose(q, &graphs[g], &list[g][m][rank]);
   for (int g = 0; g < graph_count; g++)
     for (int m = 0; m < 3; m++) free(list[g][m]);
-}
-
-/* ---------------------------------------------------------------- the sweep of knobs */
-
-/* In the order they are turned. A splitting knob takes 1, 2, 4, ...; any other numbers its choices. Written as numbers: the headers of
- * older 9.x versions lack the last ones, which their engines do not have either. */
-static const struct {
-  int type;
-  bool doubling;
-} sweep_order[] = {
-    {24, false} /* KERNEL_CFG */,  {2, false} /* TILE_SIZE */,   {40, false} /* TILE_M */,        {41, false} /* TILE_N */,
-    {17, true} /* SPLIT_K_SLC */,  {0, true} /* SPLIT_K */,      {38, false} /* STREAM_K */,      {39, true} /* SPLIT_P_SLC */,
-    {27, true} /* TILE_CGA_M */,   {28, true} /* TILE_CGA_N */,  {13, false} /* TILEK */,         {5, false} /* KBLOCK */,
-    {14, false} /* STAGES */,      {42, false} /* WARP_SPEC_CFG */, {43, false} /* SWAP_AB */,    {37, true} /* CTA_COUNT */,
-    {15, false} /* REDUCTION_MODE */, {18, false} /* IDX_MODE */, {25, false} /* WORKSPACE */,    {23, false} /* SPECFILT */,
-    {6, false} /* LDGA */,         {22, false} /* LDGC */,       {34, false} /* TILE_ROWS */,     {35, false} /* TILE_COLS */,
-    {29, true} /* BLOCK_SIZE */,   {33, true} /* SPLIT_COLS */,
-};
-
-/* The values to try of a range: all, or powers of two, or an even selection of a long one. */
-static int sweep_values(const knob_range *range, bool doubling, int64_t value[KNOB_VALUES]) {
-  int count = 0;
-  const int64_t stride = range->stride > 0 ? range->stride : 1, steps = (range->most - range->least) / stride;
-  if (doubling) {
-    for (int64_t v = range->least > 1 ? range->least : 1; v <= range->most && count < KNOB_VALUES; v *= 2) value[count++] = v;
-  } else if (steps < KNOB_VALUES) {
-    for (int64_t k = 0; k <= steps; k++) value[count++] = range->least + k * stride;
-  } else {
-    for (int64_t k = 0; k < KNOB_VALUES; k++) value[count++] = range->least + k * steps / (KNOB_VALUES - 1) * stride;
-  }
-  return count;
-}
-
-static void sweep(plan_search *s, const cudnn_graph *g, cudnn_config best, double us, limit until) {
-  const engine_facts facts = engine_ask(g, best.engine);
-  for (size_t k = 0; k < sizeof sweep_order / sizeof *sweep_order; k++)
-    for (int f = 0; f < facts.knobs; f++) {
-      if (facts.knob[f].type != sweep_order[k].type) continue;
-      int64_t value[KNOB_VALUES];
-      const int values = sweep_values(&facts.knob[f], sweep_order[k].doubling, value);
-      const cudnn_config from = best;
-      for (int v = 0; v < values; v++) {
-        cudnn_config config = from;
-        config_set(&config, facts.knob[f].type, value[v]);
-        if (reached(s, until)) {
-          s->counts.cut++;
-        } else if (search_try(s, g, &config, give_up_factor * us) && s->tried[s->count - 1].us < us) {
-          us = s->tried[s->count - 1].us;
-          best = config;
-        }
-      }
-    }
-}
-
-/* The fastest engines, each from its fastest configuration. */
-static void sweep_leaders(plan_search *s) {
-  tried_plan leader[LEADERS];
-  int leaders = 0;
-  search_sort(s);
-  for (int i = 0; i < s->count && leaders < LEADERS && s->tried[i].us <= leader_distance * s->tried[0].us; i++) {
-    bool known = false;
-    for (int k = 0; k < leaders; k++) known |= leader[k].graph == s->tried[i].graph && leader[k].plan->config.engine == s->tried[i].plan->config.engine;
-    if (!known) leader[leaders++] = s->tried[i];
-  }
-  const limit all = limit_of(s, 1);
-  for (int i = 0; i < leaders; i++) {
-    const cudnn_counts *c = &s->counts;
-    const int timed = c->timed + c->failed + c->not_capturable;
-    const limit until = {.plans = timed + (all.plans - timed) / (leaders - i), .second = now() + (all.second - now()) / (leaders - i)};
-    sweep(s, leader[i].graph, leader[i].plan->config, leader[i].us, until);
-  }
 }
 
 /* ---------------------------------------------------------------- the whole */
 
 /* Tries proposals from *next on. */
-static void work_off(plan_search *s, const proposals *q, int *next, limit until) {
-  for (; *next < q->count && !reached(s, until); ++*next) {
-    const bool first = search_try(s, q->item[*next].graph, &q->item[*next].config, give_up_factor * best_us(s)) && s->count == 1;
-    const double warm = now() + warm_up_seconds;
-    while (first && now() < warm && bench_time(s->bench, s->tried->graph, s->tried->plan, 0, &s->tried->us) == TRIED_TIMED) {} /* clocks rise */
+static void work_off(plan_search *s, const proposals *q, int *next, search_limit until) {
+  while (*next < q->count && !search_reached(s, until)) {
+    const bool first = s->count == 0;
+    const int left = q->count - *next, count = first ? 1 : left < BUILDERS ? left : BUILDERS; /* one thread makes the first handle */
+    const int entered = search_try(s, &q->item[*next], count, SEARCH_GIVE_UP * best_us(s));
+    *next += count;
+    const double warm = search_clock() + warm_up_seconds; /* clocks rise */
+    while (first && entered && search_clock() < warm && bench_time(s->bench, s->tried->graph, s->tried->plan, 0, &s->tried->us) == TRIED_TIMED) {}
   }
 }
 
@@ -276,21 +221,21 @@ static void run_off(plan_search *s) {
 }
 
 bool search_run(plan_search *s, const cudnn_graph *graphs, int graph_count) {
-  s->start = now();
+  s->start = search_clock();
   proposals q = {.room = LAYOUT_COUNT * 4 * LIST};
   q.item = malloc((size_t)q.room * sizeof *q.item);
   if (!q.item) q.room = 0;
   collect(&q, graphs, graph_count);
   int next = 0;
-  work_off(s, &q, &next, limit_of(s, listing_share));
-  sweep_leaders(s);
-  work_off(s, &q, &next, limit_of(s, 1));
+  work_off(s, &q, &next, search_limit_of(s, listing_share));
+  search_sweep(s);
+  work_off(s, &q, &next, search_limit_of(s, 1));
   s->counts.cut += q.count - next;
   free(q.item);
   search_sort(s);
   run_off(s);
   search_sort(s);
-  s->counts.seconds = now() - s->start;
+  s->counts.seconds = search_clock() - s->start;
   return !s->lost;
 }
 #endif

@@ -59,7 +59,8 @@ int cudnn_winners_lookup(const char *path, const cudnn_task *task, const char *g
   for (int number = 1; status >= 0 && fgets(line, sizeof line, file); number++) {
     if (strncmp(line, key, strlen(key)) != 0) continue;
     status = read_plans(line + strlen(key), winners) ? 0 : -1;
-    if (status) snprintf(error, error_size, "%s:%d: expected plan tags and microseconds by turns, got \"%.60s\"", path, number, line + strlen(key));
+    if (status) snprintf(error, error_size, "%s:%d: expected plan tags and microseconds by turns, got \"%.*s\"", path, number,
+                         (int)strcspn(line + strlen(key), "\n"), line + strlen(key));
   }
   fclose(file);
   return status;

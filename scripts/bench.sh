@@ -49,5 +49,19 @@ done
   for file in "${files[@]}"; do tail -n +2 "$file"; done
 } >"$results/bench.csv"
 awk -f scripts/table.awk "$results/bench.csv"
+
+# Without a GPU there is no time to compare, but there is what costs time: memory requests, counted on one small layer.
+if [ -n "${COUNT:-}" ]; then
+  shape=mb1ic16ih28oc16oh28kh3ph1
+  counts=()
+  for step in "${steps[@]}"; do
+    [ -x "$COUNT/$step" ] || continue
+    file="$results/$step-counts.json"
+    EMU_COUNT_JSON=$file EMU_COUNT_BLOCKS=all "$COUNT/$step" --exact --shape "$shape" >"$results/$step-counts.log" 2>&1 && counts+=("$file") || failed=1
+  done
+  printf '\nMemory requests on %s, as a GPU would make them (a sector is 32 bytes; make count-NN lists them line by line):\n' "$shape"
+  perl scripts/counts_summary.pl "${counts[@]}"
+fi
+
 printf '\nAll rows: %s; with every timing sample: %s/*.json\n' "$results/bench.csv" "$results"
 exit $failed

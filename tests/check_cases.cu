@@ -56,6 +56,24 @@ DEFECT(local_memory)(float *y) {
   __syncthreads();
 }
 
+/* A filter in constant memory; wrong: one tap too many. */
+__constant__ float filter[25];
+DEFECT(constant)(float *y) {
+  float sum = 0;
+  for (unsigned i = 0; i < 25 + WRONG * gridDim.x; i++) sum += filter[i];
+  y[threadIdx.x] = sum;
+}
+
+/* A row of a tile is left on its right; where that lands is memory of the same tile. */
+DEFECT(row_end)(float *y) {
+  __shared__ float tile[4][17];
+  for (int row = 0; row < 4; row++) tile[row][threadIdx.x] = 1;
+  __syncthreads();
+  float sum = 0;
+  for (unsigned i = 0; i < (WRONG ? 3 : 2); i++) sum += tile[1][threadIdx.x % 16 + i];
+  y[threadIdx.x] = sum;
+}
+
 /* Some threads leave early, the others meet at a barrier; then atomics on shared memory, read behind a barrier (wrong: without it). */
 DEFECT(atomics)(float *y) {
   __shared__ int sum;
@@ -105,12 +123,14 @@ static const struct test {
 } tests[] = {
 #define TEST(name, blocks, threads, shared) {#name, name<false>, name<true>, blocks, threads, shared}
     TEST(shared_halves, 1, 64, 0), TEST(global_halves, 4, 16, 0), TEST(shared_bytes, 1, 64, 0), TEST(last_block, 9, 1, 0),
-    TEST(local_memory, 1, 64, 0),  TEST(atomics, 1, 64, 0),       TEST(named_barrier, 1, 96, 0), TEST(parts, 1, 64, 96 * sizeof(float)),
+    TEST(local_memory, 1, 64, 0),  TEST(constant, 1, 32, 0), TEST(row_end, 1, 17, 0),      TEST(atomics, 1, 64, 0),       TEST(named_barrier, 1, 96, 0), TEST(parts, 1, 64, 96 * sizeof(float)),
     TEST(vector_tail, 1, 64, 0),   TEST(freed, 1, 32, 0),         TEST(pinned, 1, 32, 0),
 };
 
 static cudaError_t run(const struct test *t, bool wrong) {
   float *y = nullptr, *other = nullptr;
+  const float taps[25] = {1};
+  if (cudaMemcpyToSymbol(filter, taps, sizeof taps) != cudaSuccess) return cudaErrorInvalidSymbol;
   if (cudaMalloc(&y, 4096 * sizeof(float)) != cudaSuccess || cudaMalloc(&other, 64) != cudaSuccess) return cudaErrorMemoryAllocation;
   if (strcmp(t->name, "pinned") == 0 && !wrong) {
     float *host = nullptr;

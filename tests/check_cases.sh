@@ -28,6 +28,8 @@ report global_halves block-race '((__half *)y)[(WRONG' 'block (0,0,0), thread (0
 report shared_bytes uninitialised '(const unsigned *)&bytes' 'shared unsigned char [128] bytes, byte 69'
 report last_block block-race 'y[0] = y[1 +' 'allocation 1, byte '
 report local_memory host-pointer 'static __device__ float pick' 'local memory of another thread'
+report constant out-of-bounds 'sum += filter[i]' "index 25 of an array of type 'float [25]'"
+report row_end out-of-bounds 'sum += tile[1][threadIdx.x % 16 + i]' "index 17 of an array of type 'float [17]'"
 report atomics race 'atomicAdd(&sum, 1)' 'read it at tests/check_cases.cu:'
 report named_barrier race 'line[threadIdx.x] = 1;' 'thread (32,0,0) read it at'
 report parts out-of-bounds '% (WRONG ? 33 : 32)];' 'shared float [] all, byte 384 (its end is at 384)'

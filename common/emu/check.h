@@ -4,9 +4,16 @@
  *   check_global.c  shadow of global memory: which bytes may be touched, which were written, which block came by
  *   check_shared.c  shadow of shared memory: who wrote, who read, and what barriers have ordered since
  *   check_arrays.c  arrays inside an allocation and their names
+ *   check_bounds.c  an index beyond its array's size
  *   check_report.c  defects: collected during a launch, printed when it ends */
 #pragma once
 #include "tool.h"
+
+/* Environment: EMU_ADDR2LINE=program   finds source lines instead of addr2line
+ *
+ * What it cannot see: an order that atomics and flags make between blocks (after a block's __threadfence() its accesses are taken to be in
+ * order with all others); races in global memory between threads of one block, and between blocks on single bytes; a missing __syncwarp
+ * after one of only some lanes; copies that the compiler makes with memcpy; an index too large for a __constant__ array behind a pointer. */
 
 /* ---- defects ---- */
 

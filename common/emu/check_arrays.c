@@ -55,10 +55,10 @@ void emu_arrays_forget(const emu_shadow *s) {
 /* How far the place is from an array: 0 inside, else bytes before its start or behind its end. */
 static size_t distance(const array *a, uintptr_t at) { return at < a->start ? a->start - at : at < a->start + a->bytes ? 0 : at - (a->start + a->bytes) + 1; }
 
-static void describe(char *text, size_t room_, const char *name, size_t bytes, ptrdiff_t offset) {
-  if (offset < 0) snprintf(text, room_, "%s, byte %td (%td before its start)", name, offset, -offset);
-  else if ((size_t)offset >= bytes) snprintf(text, room_, "%s, byte %td (its end is at %zu)", name, offset, bytes);
-  else snprintf(text, room_, "%s, byte %td", name, offset);
+static void describe(char *text, size_t size, const char *name, size_t bytes, ptrdiff_t offset) {
+  if (offset < 0) snprintf(text, size, "%s, byte %td (%td before its start)", name, offset, -offset);
+  else if ((size_t)offset >= bytes) snprintf(text, size, "%s, byte %td (its end is at %zu)", name, offset, bytes);
+  else snprintf(text, size, "%s, byte %td", name, offset);
 }
 
 void emu_arrays_describe(const emu_shadow *s, size_t offset, char *text, size_t size) {

@@ -44,7 +44,8 @@ static inline __attribute__((always_inline)) void look(const void *pointer, size
     return;
   }
   const uintptr_t address = (uintptr_t)pointer;
-  if (address % bytes != 0) EMU_CHECK_STOP(EMU_MISALIGNED, pc, NULL, "address 0x%zx of a %zu-byte %s", (size_t)address, bytes, emu_reads_memory(kind) ? "read" : "write");
+  if (address % bytes != 0)
+    EMU_CHECK_STOP(EMU_MISALIGNED, pc, NULL, "address 0x%zx of a %zu-byte %s", (size_t)address, bytes, emu_reads_memory(kind) ? "read" : "write");
   if (address - c->arena < EMU_ARENA) {
     if (bytes == 4 && kind == EMU_READ && read_in_order(c, (address - c->arena) / 4, pc)) return;
     emu_check_shared(c, address - c->arena, bytes, kind, pc);
@@ -129,6 +130,10 @@ static void async_issue(const void *dst, const void *src, size_t bytes, size_t s
 
 static void async_done(const void *dst, size_t bytes, const void *pc) { emu_hook_access(dst, bytes, EMU_WRITE, pc); }
 
+static void access_unseen(const void *address, size_t bytes, bool writes, const void *pc) {
+  emu_hook_access(address, bytes, writes ? EMU_WRITE : EMU_READ, pc);
+}
+
 static void atomic_begin(const void *address, size_t bytes, const void *pc) {
   emu_hook_access(address, bytes, EMU_ATOMIC, pc);
   emu_checking = NULL;
@@ -146,6 +151,7 @@ static const emu_tool checker = {
     .barrier = emu_checker_barrier,
     .warp_sync = emu_checker_warp_sync,
     .fence = fence,
+    .access = access_unseen,
     .atomic_begin = atomic_begin,
     .atomic_end = atomic_end,
     .shared_placed = emu_shared_allow,

@@ -180,6 +180,10 @@ void emu_count_see(const void *pointer, size_t bytes, emu_access_kind kind, cons
   if (c->worker->stepping && touch.space != EMU_OTHER) emu_step_log(c->worker, &touch);
 }
 
+static void access_unseen(const void *address, size_t bytes, bool writes, const void *pc) {
+  emu_count_see(address, bytes, writes ? EMU_WRITE : EMU_READ, pc);
+}
+
 static void atomic_begin(const void *address, size_t bytes, const void *pc) {
   if (counting == NULL) return;
   emu_count_see(address, bytes, EMU_ATOMIC, pc);
@@ -202,6 +206,7 @@ const emu_tool emu_counter_tool = {
     .worker_end = worker_end,
     .block_begin = block_begin,
     .block_end = block_end,
+    .access = access_unseen,
     .atomic_begin = atomic_begin,
     .atomic_end = atomic_end,
     .make_ready = emu_step_make_ready,

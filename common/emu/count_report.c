@@ -115,8 +115,8 @@ static void print_floor(const emu_counted *launch, const emu_instruction *rows, 
     return;
   }
   printf("  floor on %s:", gpu->name);
-  if (launch->flops > 0) printf(" arithmetic %.2f us,", 1e6 * launch->flops / gpu->flops);
-  printf(" memory %.2f us (distinct bytes), L1 and shared memory %.2f us (32 bytes a sector, 128 a wavefront)\n", 1e6 * distinct / gpu->bytes_per_second,
+  if (launch->flops > 0) printf(" arithmetic %.3g us,", 1e6 * launch->flops / gpu->flops);
+  printf(" memory %.3g us (distinct bytes), L1 and shared memory %.3g us (32 bytes a sector, 128 a wavefront)\n", 1e6 * distinct / gpu->bytes_per_second,
          1e6 * (32 * sectors + 128 * wavefronts) / gpu->l1_bytes_per_second);
 }
 

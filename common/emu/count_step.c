@@ -92,7 +92,8 @@ static uint32_t choose_group(const emu_counter *c) {
 emu_thread *emu_step_take_ready(emu_worker *w) {
   emu_counter *c = w->tool;
   if ((c->group & c->ready[c->warp]) == 0) {
-    unsigned warp = c->warp;
+    unsigned warp = (c->warp + w->yielded) % EMU_WARPS;
+    w->yielded = false;
     while (c->ready[warp] == 0) warp = (warp + 1) % EMU_WARPS;
     turn_to(c, warp);
     c->group = choose_group(c);

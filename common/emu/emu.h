@@ -6,7 +6,8 @@
  * Environment: EMU_THREADS=n  workers (default: one per core)
  *              EMU_SEED=n     shuffle the order of blocks, threads and wake-ups; one worker; the same n gives the same order
  *              EMU_STACK_KB=n stack of one CUDA thread (default 64)
- *              EMU_LATE=1     cp.async completes when it is waited for, not before (async.c)
+ *              EMU_LATE=0|1   1: cp.async completes when it is waited for, not before (async.c); the check build's default
+ * The check build's are in check.h, the count build's in count_launch.c.
  *
  * In a debugger, stop in one thread of a kernel (here block (1,0,0), thread (5,0,0)) and look around:
  *   $ EMU_THREADS=1 gdb --args PROGRAM ...
@@ -149,6 +150,11 @@ void emu_yield(void);
 
 /* __threadfence() */
 void emu_fence(void);
+
+/* What the emulator itself reads or writes for the running thread (a matrix load, say) and instrumentation cannot see: tell the checker
+ * and the counter, before it happens. To act for another lane, set emu_self first. */
+void emu_will_read(const void *address, size_t bytes);
+void emu_will_write(const void *address, size_t bytes);
 
 /* Around an atomic operation that takes several here: for checker and counter it is one access. */
 void emu_atomic_begin(const void *address, size_t bytes);

@@ -65,6 +65,7 @@ typedef struct emu_worker {
   unsigned char *arena;
   uint64_t random;                /* state of the order's generator; 0: default order */
   void *tool;                     /* what the tool keeps for it (tool.h) */
+  bool yielded;                   /* a thread has let others go first */
   bool stepping;                  /* the tool decides which thread goes on: lanes in lockstep */
 } emu_worker;
 

@@ -11,19 +11,19 @@ COUNT := build/count$(if $(filter-out build/emu,$(B)),-$(notdir $(B)))
 check_folder := $(CHECK)
 count_folder := $(COUNT)
 
-# The sanitizers' hooks are gcc's: clang drops and merges accesses.
+# The sanitizers' hooks are gcc's: clang drops and merges accesses. None of the sanitizers' own runtimes is linked.
 MODES_CXX := $(if $(findstring clang,$(CXX)),g++,$(CXX))
-CHECK_FLAGS := -O1 -fsanitize=thread --param tsan-distinguish-volatile=1 --param tsan-instrument-func-entry-exit=0 -Wno-tsan
+CHECK_FLAGS := -O1 -fsanitize=thread --param tsan-distinguish-volatile=1 --param tsan-instrument-func-entry-exit=0 -Wno-tsan -gno-statement-frontiers
 
-$(CHECK)/%.cu.o: $(B)/gen/%.cu.cpp | $(GENERATED_HEADERS)
+$(CHECK)/%.cu.o: $(B)/gen/%.cu.cpp $(STAMP) | $(GENERATED_HEADERS)
 	@mkdir -p $(@D)
 	$(call say,check $(patsubst $(B)/gen/%.cpp,%,$<))
-	$(Q)$(MODES_CXX) $(CXXFLAGS_ALL) $(CHECK_FLAGS) -c $< -o $@
+	$(Q)$(MODES_CXX) $(CXXFLAGS_ALL) $(CHECK_FLAGS) -fsanitize=bounds -c $< -o $@
 
 # Coverage hooks at every basic block, for lockstep; without the passes that would move blocks to where lanes cannot meet again.
 COUNT_FLAGS := $(CHECK_FLAGS) -fsanitize-coverage=trace-pc -fno-reorder-blocks -fno-tree-dominator-opts -fno-thread-jumps
 
-$(COUNT)/%.cu.o: $(B)/gen/%.cu.cpp | $(GENERATED_HEADERS)
+$(COUNT)/%.cu.o: $(B)/gen/%.cu.cpp $(STAMP) | $(GENERATED_HEADERS)
 	@mkdir -p $(@D)
 	$(call say,count $(patsubst $(B)/gen/%.cpp,%,$<))
 	$(Q)$(MODES_CXX) $(CXXFLAGS_ALL) $(COUNT_FLAGS) -c $< -o $@
@@ -51,7 +51,7 @@ $(CHECK)/tests/%: $(CHECK)/tests/%.cu.o $(LIBRARY)
 # How the tests compile a kernel for the checker: a command line that wants "in.cu.cpp -o out.o".
 .PHONY: check-compiler
 check-compiler:
-	@echo '$(MODES_CXX) $(CXXFLAGS_ALL) $(CHECK_FLAGS) -MF /dev/null -c'
+	@echo '$(MODES_CXX) $(CXXFLAGS_ALL) $(CHECK_FLAGS) -fsanitize=bounds -MF /dev/null -c'
 
 $(COUNT)/tests/%: $(COUNT)/tests/%.cu.o $(LIBRARY)
 	@mkdir -p $(@D)
@@ -63,6 +63,8 @@ MODE_PROGRAMS := $(addprefix $(CHECK)/,$(GPU_STEPS) tests/check_tiled tests/chec
 check: $(MODE_PROGRAMS)
 	@B=$(B) REWRITE=$(REWRITE) CXX='$(MODES_CXX)' tests/run.pl tests/check_steps.sh
 test: $(MODE_PROGRAMS)
+bench: $(addprefix $(COUNT)/,$(GPU_STEPS))
+bench: export COUNT := $(COUNT)
 
 else # kernels run on a GPU here: the emulator is a build of its own
 

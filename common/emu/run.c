@@ -95,6 +95,7 @@ void emu_wait(emu_thread *t) {
 }
 
 void emu_yield(void) {
+  emu_this_worker->yielded = true;
   emu_make_ready(emu_self);
   emu_wait(emu_self);
 }

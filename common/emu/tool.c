@@ -7,6 +7,9 @@ void emu_mark_array(const void *start, size_t bytes, const char *name) { EMU_TEL
 void emu_mark_uninitialised(const void *start, size_t bytes) { EMU_TELL(mark_uninitialised, start, bytes); }
 void emu_count_work(double flops) { EMU_TELL(count_work, flops); }
 
+void emu_will_read(const void *address, size_t bytes) { EMU_TELL(access, address, bytes, false, __builtin_return_address(0)); }
+void emu_will_write(const void *address, size_t bytes) { EMU_TELL(access, address, bytes, true, __builtin_return_address(0)); }
+
 void emu_atomic_begin(const void *address, size_t bytes) {
   if (emu_self != NULL) EMU_TELL(atomic_begin, address, bytes, __builtin_return_address(0));
 }

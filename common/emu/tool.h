@@ -23,6 +23,9 @@ typedef struct emu_tool {
   void (*fence)(void);               /* the running thread orders its accesses for other blocks */
   void (*thread_exit)(emu_thread *t);
 
+  /* An access of the running thread that no instrumentation sees. */
+  void (*access)(const void *address, size_t bytes, bool writes, const void *pc);
+
   /* An atomic operation that here takes several: one access to see, and what follows until the end is not to be seen. */
   void (*atomic_begin)(const void *address, size_t bytes, const void *pc);
   void (*atomic_end)(void);

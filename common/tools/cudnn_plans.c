@@ -108,7 +108,7 @@ static int parse(settings *s, int argc, char **argv) {
       case SECONDS: s->search.most_seconds = atof(optarg); break;
       case ALL: s->list_all = s->search.keep_all = true; break;
       case TAG: s->tag = optarg; break;
-      case WINNERS: s->search.winners = optarg; break;
+      case WINNERS: s->search.winners[0] = optarg; break;
       case APPEND: s->search.append_to = optarg; break;
       case NO_CHECK: s->check = false; break;
       case HELP: fputs(help_text, stdout); return 1;
@@ -240,6 +240,7 @@ static void print_counts(const cudnn_counts *c) {
          "%d not capturable, %d failed, %d wrong; %d cut\n",
          c->from_file ? "from the winners' file: " : "", c->timed, c->runtime_built, c->seconds, c->build_seconds, c->time_seconds, c->other_math, c->refused,
          c->over_workspace, c->not_capturable, c->failed, c->wrong, c->cut);
+  if (c->wrong) printf("  the fastest with a wrong result: %s, its worst error is %.3g times the bound\n", c->wrong_tag, c->wrong_share);
 }
 
 static int run(const settings *s, const machine *m, conv_pass pass) {

@@ -1,0 +1,194 @@
+/* cuDNN as a baseline: what can be checked without running it. Winners' files; and where the library is there, graphs and plans for a GPU
+ * that need not be: cuDNN builds them from a device's properties. */
+#include "common/cudnn_api.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/tap.h"
+
+static cudnn_task task_of(const conv_problem *p, conv_pass pass, conv_dtype dtype, conv_layout layout) {
+  return (cudnn_task){.problem = p, .pass = pass, .dtype = dtype, .layout = layout};
+}
+
+/* ---------------------------------------------------------------- winners */
+
+static void winners(void) {
+  conv_problem p, other;
+  char error[512] = "", path[] = "/tmp/cudnn-XXXXXX";
+  problem_parse(&p, "mb2ic8ih9oc16kh3ph1n\"a, \"", error, sizeof error);
+  problem_parse(&other, "mb3ic8ih9oc16kh3ph1", error, sizeof error);
+  const int file = mkstemp(path);
+  if (file < 0) {
+    ok(0, "a file in /tmp");
+    return;
+  }
+  close(file);
+  const cudnn_task task = task_of(&p, PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC), unknown = task_of(&other, PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC);
+  const cudnn_task backward = task_of(&p, PASS_DGRAD, DTYPE_FP16, LAYOUT_NHWC);
+  cudnn_task fused = task;
+  fused.fuse = FUSE_BIAS | FUSE_RELU;
+  const char *gpu = "GPU \"X\", 2nd";
+  const cudnn_winners first = {.count = 1, .tag = {"eng1"}, .us = {9}}, second = {.count = 3, .tag = {"eng79_k17=2_k24=3", "eng1_k12=-1", "eng0@NCHW"}, .us = {1.5, 2.25, 1000}};
+  const cudnn_winners of_fused = {.count = 5, .tag = {"eng0", "eng1", "eng2", "eng3", "eng4"}, .us = {1, 2, 3, 4, 5}};
+  int status = cudnn_winners_append(path, &task, gpu, 91900, 1 << 20, &first, error, sizeof error);
+  status |= cudnn_winners_append(path, &task, gpu, 91900, 1 << 20, &second, error, sizeof error);
+  status |= cudnn_winners_append(path, &fused, gpu, 91900, 1 << 20, &of_fused, error, sizeof error);
+  ok(status == 0, "three lines are written %s", error);
+  cudnn_winners found = {0};
+  status = cudnn_winners_lookup(path, &task, gpu, 91900, 1 << 20, &found, error, sizeof error);
+  int same = status == 0 && found.count == 3;
+  for (int i = 0; same && i < 3; i++) same = strcmp(found.tag[i], second.tag[i]) == 0 && found.us[i] == second.us[i];
+  ok(same, "the last line of a key is found again, tags and times (%d plans)", found.count);
+  ok(cudnn_winners_lookup(path, &fused, gpu, 91900, 1 << 20, &found, error, sizeof error) == 0 && found.count == 5 && found.us[4] == 5, "a fused graph has its own line");
+  ok(cudnn_winners_lookup(path, &unknown, gpu, 91900, 1 << 20, &found, error, sizeof error) == 1, "another shape is not there");
+  ok(cudnn_winners_lookup(path, &backward, gpu, 91900, 1 << 20, &found, error, sizeof error) == 1, "another pass is not there");
+  ok(cudnn_winners_lookup(path, &task, gpu, 91400, 1 << 20, &found, error, sizeof error) == 1, "another cuDNN is not there");
+  ok(cudnn_winners_lookup(path, &task, "GPU", 91900, 1 << 20, &found, error, sizeof error) == 1, "another GPU is not there");
+  ok(cudnn_winners_lookup(path, &task, gpu, 91900, 1 << 30, &found, error, sizeof error) == 1, "another workspace is not there");
+  ok(cudnn_winners_lookup("/nonexistent/file", &task, gpu, 91900, 1, &found, error, sizeof error) == 1, "a missing file knows nothing");
+  FILE *f = fopen(path, "r");
+  char line[512];
+  int key = 0;
+  for (; f && fgets(line, sizeof line, f) && key < 400; key++)
+    if (line[0] == '"') break;
+  if (f) fclose(f);
+  char *end = strstr(line, "eng");
+  if (end && (f = fopen(path, "a"))) {
+    fprintf(f, "%.*seng1,fast,,,,,,,,\n", (int)(end - line), line);
+    fclose(f);
+  }
+  ok(cudnn_winners_lookup(path, &task, gpu, 91900, 1 << 20, &found, error, sizeof error) == -1 && strstr(error, ":5: expected"), "a damaged line is named: %s", error);
+  unlink(path);
+}
+
+#ifndef HAVE_CUDNN
+static void library(void) {
+  conv_problem p;
+  char error[512] = "";
+  problem_parse(&p, "mb2ic8ih9oc16kh3ph1", error, sizeof error);
+  const cudnn_task task = task_of(&p, PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW);
+  const conv_buffers view = {0};
+  const cudnn_options options = {0};
+  cudnn_baseline b;
+  ok(cudnn_version() == 0 && strstr(cudnn_describe(), "no cuDNN"), "without it, it says so: %s", cudnn_describe());
+  ok(cudnn_baseline_open(&b, &task, &view, NULL, 1, &options, NULL, error, sizeof error) == 1 && b.count == 0 && strstr(error, "no cuDNN"), "and offers no plans");
+  cudnn_baseline_close(&b);
+}
+#else
+
+/* An H200, as cuDNN 9.19 writes it. */
+static const char h200[] =
+    "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,\"multiProcessorCount\":132,\"warpSize\":32,"
+    "\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":232448,\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,"
+    "\"maxCtasPerSM\":32,\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"pciDeviceId\":6,\"isTccDriver\":0,\"supportCoopLaunch\":1,"
+    "\"totalGlobalMem\":150109880320,\"smClockRateKHz\":1980000,\"memClockRateKHz\":3201000,\"l2CacheSize\":62914560,\"cudaDeviceId\":0,\"deviceVer\":900,"
+    "\"driverVer\":13000,\"deviceName\":\"NVIDIA H200\"}";
+
+static void tags(void) {
+  cudnn_config c, again;
+  char tag[CUDNN_TAG];
+  ok(config_parse(&c, LAYOUT_NHWC, "eng79_k24=3_k17=-1@NCHW") == 0 && c.engine == 79 && c.knobs == 2 && c.knob[0].type == 17 && c.knob[0].value == -1 &&
+         c.knob[1].value == 3 && c.layout == LAYOUT_NCHW,
+     "a tag is read");
+  config_print(&c, LAYOUT_NHWC, tag);
+  ok(strcmp(tag, "eng79_k17=-1_k24=3@NCHW") == 0, "and printed in one order: %s", tag);
+  ok(config_parse(&again, LAYOUT_NHWC, tag) == 0 && config_equal(&c, &again), "and read back the same");
+  config_set(&again, 24, 4);
+  ok(again.knobs == 2 && again.knob[1].value == 4 && !config_equal(&c, &again), "a knob is turned");
+  static const char *const wrong[] = {"", "eng", "79", "eng1_k2", "eng1_k2=", "eng1_k2=3x", "eng1@", "eng1@NCHWX", "eng-1", "eng1 "};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) ok(config_parse(&c, LAYOUT_NHWC, wrong[i]) != 0, "\"%s\" is no tag", wrong[i]);
+  ok(notes_same_math(1u << CUDNN_NUMERICAL_NOTE_TENSOR_CORE, DTYPE_FP16) && !notes_same_math(1u << CUDNN_NUMERICAL_NOTE_TENSOR_CORE, DTYPE_FP32) &&
+         !notes_same_math(1u << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, DTYPE_FP16),
+     "tensor cores are the same math in fp16, not in fp32; reduced sums are not in fp16");
+}
+
+/* Every shape of the nasty list's kind is a graph, and some plan of the same math can be built and named. */
+static void plans(cudnnBackendDescriptor_t device) {
+  static const char *const shapes[] = {"mb2ic64ih56oc64kh3ph1",     "mb2ic3ih224oc64oh112kh7sh2ph3",        "mb2ic64ih56oc256kh1",       "g8mb2ic8ih9oc8kh3ph1",
+                                       "g4mb2ic64ih14oc64kh3ph1",   "mb2ic4ih8oc5oh8kh4ph1",                "mb2ic4ih12oc5kh3dh1ph2",    "mb1ic4ih13iw10oc5kh3kw3sh3sw2ph1pw1",
+                                       "mb1ic2ih1oc3oh1kh3ph1"};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+      for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+        conv_problem p;
+        char error[CUDNN_ERROR] = "", tag[CUDNN_TAG] = "none";
+        const conv_layout layout = dtype == DTYPE_FP16 ? LAYOUT_NHWC : LAYOUT_NCHW;
+        problem_parse(&p, shapes[i], error, sizeof error);
+        const cudnn_task task = task_of(&p, (conv_pass)pass, (conv_dtype)dtype, layout);
+        cudnn_graph g;
+        int built = 0, same = 1;
+        if (cudnn_graph_make(&g, &task, layout, NULL, device, error, sizeof error) == 0)
+          for (int engine = 0; engine < g.engines; engine++) {
+            const engine_facts facts = engine_ask(&g, engine);
+            if (!facts.usable || !notes_same_math(facts.notes, task.dtype)) continue;
+            cudnn_config config = {.layout = layout, .engine = engine}, again;
+            cudnn_plan plan;
+            if (plan_build(&plan, &g, NULL, &config) == 0) {
+              built++;
+              config_print(&plan.config, layout, tag);
+              same &= config_parse(&again, layout, tag) == 0 && config_equal(&again, &config) && plan.notes == facts.notes;
+            }
+            plan_free(&plan);
+          }
+        cudnn_graph_free(&g);
+        ok(built > 0 && same, "%s %s %s: %d engines, the last %s %s", shapes[i], pass_name((conv_pass)pass), dtype_name((conv_dtype)dtype), built, tag, error);
+      }
+}
+
+static void heuristics(cudnnBackendDescriptor_t device) {
+  conv_problem p;
+  char error[CUDNN_ERROR] = "", tag[CUDNN_TAG] = "";
+  problem_parse(&p, "mb32ic64ih56oc64kh3ph1", error, sizeof error);
+  cudnn_task task = task_of(&p, PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC);
+  cudnn_graph g;
+  static cudnn_config list[64];
+  int listed = 0, built = 0;
+  if (cudnn_graph_make(&g, &task, LAYOUT_NHWC, NULL, device, error, sizeof error) == 0) listed = config_list(&g, CUDNN_HEUR_MODE_A, list, 64);
+  for (int i = 0; i < listed && i < 8; i++) {
+    cudnn_plan plan;
+    built += plan_build(&plan, &g, NULL, &list[i]) == 0;
+    plan_free(&plan);
+  }
+  if (listed) config_print(&list[0], LAYOUT_NHWC, tag);
+  ok(listed > 5 && built >= 4, "heuristic A offers %d plans, the first %s; of the first 8, %d can be built from their tags %s", listed, tag, built, error);
+  cudnn_graph_free(&g);
+  for (unsigned fuse = 1; fuse < 16; fuse++) {
+    char name[CUDNN_GRAPH_NAME];
+    int usable = 0;
+    task.fuse = fuse;
+    cudnn_graph_name(fuse, name);
+    const int made = cudnn_graph_make(&g, &task, LAYOUT_NHWC, NULL, device, error, sizeof error);
+    for (int engine = 0; made == 0 && engine < g.engines; engine++) usable += engine_ask(&g, engine).usable;
+    ok(made == 0 && usable > 0, "%s: %d engines %s", name, usable, error);
+    cudnn_graph_free(&g);
+  }
+}
+
+static void library(void) {
+  ok(strstr(cudnn_describe(), "cuDNN") != NULL, "%s", cudnn_describe());
+  tags();
+  if (cudnn_version() < 90800) {
+    ok(1, "plans without a GPU # SKIP needs cuDNN 9.8");
+    return;
+  }
+  cudnn_pool pool = {0};
+  enum { DEVICE_PROPERTIES = 38, AS_JSON = 2702 }; /* named in cuDNN's headers from 9.8 on */
+  cudnnBackendDescriptor_t device = pool_create(&pool, (cudnnBackendDescriptorType_t)DEVICE_PROPERTIES);
+  pool_set(&pool, device, (cudnnBackendAttributeName_t)AS_JSON, CUDNN_TYPE_CHAR, sizeof h200 - 1, h200);
+  pool_finalize(&pool, device, "device properties");
+  if (ok(pool.status == CUDNN_STATUS_SUCCESS, "a GPU that is not here %s", pool.failure)) {
+    plans(device);
+    heuristics(device);
+  }
+  pool_free(&pool);
+}
+#endif
+
+int main(void) {
+  plan(0);
+  winners();
+  library();
+  return done_testing();
+}

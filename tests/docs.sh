@@ -1,0 +1,19 @@
+# The docs show what their commands print now.
+. tests/tap.inc
+if [ "${B##*/}" != emu ]; then
+  echo "1..1"
+  echo "ok 1 # SKIP the commands of the docs use the emulator"
+  exit 0
+fi
+for file in docs/*.md; do
+  stale=$(scripts/fill_docs.pl --check "$file" 2>&1)
+  ok $? "$file is up to date"
+  [ -z "$stale" ] || diag "$stale"
+done
+# And the check itself notices.
+copy=$(mktemp)
+trap 'rm -f "$copy"' EXIT
+printf '<!-- output of: echo new -->\nold\n<!-- end of output -->\n' >"$copy"
+scripts/fill_docs.pl --check "$copy" >/dev/null
+ok "$([ $? -eq 1 ] && echo 0 || echo 1)" "a stale file is noticed"
+done_testing
