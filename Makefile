@@ -29,7 +29,7 @@ OPENMP := $(shell echo 'int main(void){return 0;}' | $(CC) -fopenmp -x c - -o /d
 NATIVE := $(shell echo 'int main(void){return 0;}' | $(CC) -march=native -x c - -o /dev/null 2>/dev/null && echo -march=native || echo -mcpu=native)
 
 # Without a GPU: what design targets (8.0, 9.0 with its own instructions) and the newest that this nvcc knows.
-NEWEST_ARCH = $(shell $(NVCC) --list-gpu-code | sed 's/sm_//' | sort -n | tail -n 1)
+NEWEST_ARCH := $(if $(NVCC),$(shell $(NVCC) --list-gpu-code | sed 's/sm_//' | sort -n | tail -n 1))
 with_suffix = $(if $(shell [ "$(1)" -ge 90 ] 2>/dev/null && echo y),$(1)a,$(1))
 ARCH ?= $(if $(GPU_CAPABILITY),$(call with_suffix,$(GPU_CAPABILITY)),80 90a $(NEWEST_ARCH))
 GENCODE = $(foreach a,$(ARCH),-gencode arch=compute_$(a),code=sm_$(a))

@@ -87,6 +87,8 @@ typedef struct cudnn_counts {
   int cut;            /* known, but the plans or the seconds were used up */
   int runtime_built;  /* of the timed: compiled at run time (NVRTC) */
   double seconds, build_seconds, time_seconds;
+  double slowest_build; /* seconds; and its tag */
+  char slowest_tag[CUDNN_TAG];
   bool from_file;     /* nothing was searched: the winners' file knew the task */
 } cudnn_counts;
 

@@ -147,6 +147,7 @@ typedef struct build_job {
   cudnn_config config;
   cudnn_plan *plan; /* room for it */
   bool built;       /* else plan->pool.failure says why not */
+  double seconds;   /* that it took */
 } build_job;
 void bench_build(cudnn_bench *b, build_job *jobs, int count);
 
@@ -203,6 +204,8 @@ void search_sort(plan_search *s);
 void search_free(plan_search *s);
 
 /* Runs the plan once on the true data, in its own layout and memory, and judges the result. Returns 0, or -1 with a line in `error`. */
-int cudnn_check(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, const cudnn_truth *truth, bool *right, double *share, char *error,
+int cudnn_check(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, const cudnn_truth *truth, double growth, bool *right, double *share, char *error,
                 size_t error_size);
+/* Is this an fp32 engine without a note that may still be a Winograd transform? Then the growth its result may have, else 0. */
+double cudnn_unnoted_growth(const cudnn_task *task, unsigned notes, bool random);
 #endif

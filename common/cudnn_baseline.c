@@ -138,7 +138,18 @@ static int keep(cudnn_baseline *b, tried_plan *tried, const cudnn_truth *truth, 
   cudnn_candidate c = describe(s, tried);
   if (truth) {
     bool right = false;
-    if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, &right, &c.worst_share, error, error_size)) return -2;
+    const bool random = truth->reference->random;
+    const double growth = cudnn_growth(&s->task, c.note_bits, random), wide = cudnn_unnoted_growth(&s->task, c.note_bits, random);
+    if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, growth, &right, &c.worst_share, error, error_size)) return -2;
+    if (!right && wide > growth) {
+      double share = 0;
+      if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, wide, &right, &share, error, error_size)) return -2;
+      if (right) {
+        snprintf(c.notes, sizeof c.notes, "error %.2g times a plain sum's bound: Winograd, not noted", c.worst_share);
+        c.note_bits |= 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD;
+        c.worst_share = share;
+      }
+    }
     if (!right) {
       if (b->counts.wrong++ == 0) {
         b->counts.wrong_share = c.worst_share;
@@ -244,6 +255,14 @@ static int try_tags(cudnn_session *s, const char (*tags)[CUDNN_TAG], int count) 
   return s->search.count;
 }
 
+/* After a failure nothing is left but the counts, which may tell why. */
+static int closed_unless_good(cudnn_baseline *b, int status) {
+  const cudnn_counts counts = b->counts;
+  if (status) cudnn_baseline_close(b);
+  b->counts = counts;
+  return status;
+}
+
 static void remember(const cudnn_baseline *b, const cudnn_task *task, const cudnn_options *o, size_t asked_workspace) {
   cudnn_winners winners = {.count = b->best};
   char error[CUDNN_ERROR];
@@ -275,12 +294,7 @@ int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_bu
     status = conclude(b, truth, true, error, error_size);
     if (!status && !from_file) remember(b, task, o, asked);
   }
-  if (status) {
-    const cudnn_counts counts = b->counts;
-    cudnn_baseline_close(b);
-    b->counts = counts;
-  }
-  return status;
+  return closed_unless_good(b, status);
 }
 
 int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, const cudnn_epilogue *epilogues, int sets,
@@ -292,8 +306,7 @@ int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *t
     try_tags(b->session, (const char(*)[CUDNN_TAG])one, 1);
     status = conclude(b, truth, false, error, error_size);
   }
-  if (status) cudnn_baseline_close(b);
-  return status;
+  return closed_unless_good(b, status);
 }
 
 cudaError_t cudnn_enqueue(void *runner, int set, cudaStream_t stream) {

@@ -106,6 +106,10 @@ int search_try(plan_search *s, const proposal *list, int count, double give_up_u
   int entered = 0;
   for (int i = 0; i < selected; i++) {
     bool kept = false;
+    if (jobs[i].seconds > s->counts.slowest_build) {
+      s->counts.slowest_build = jobs[i].seconds;
+      config_print(&jobs[i].config, s->bench->task->layout, s->counts.slowest_tag);
+    }
     if (jobs[i].built) {
       kept = enter(s, &jobs[i], give_up_us);
     } else {
@@ -178,9 +182,13 @@ static void collect(proposals *q, const cudnn_graph *graphs, int graph_count) {
   for (int rank = 0; rank < LIST; rank++)
     for (int g = 0; g < graph_count; g++)
       if (rank < count[g][0]) propose(q, &graphs[g], &list[g][0][rank]);
-  for (int g = 0; g < graph_count; g++)
-    for (int engine = 0; engine < graphs[g].engines; engine++)
-      if (engine_ask(&graphs[g], engine).usable) propose(q, &graphs[g], &(cudnn_config){.layout = graphs[g].layout, .engine = engine});
+  for (unsigned compiled = 0; compiled < 2; compiled++) /* those that are compiled at run time after the others: they may take long */
+    for (int g = 0; g < graph_count; g++)
+      for (int engine = 0; engine < graphs[g].engines; engine++) {
+        const engine_facts facts = engine_ask(&graphs[g], engine);
+        if (facts.usable && (facts.behavior >> CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION & 1) == compiled)
+          propose(q, &graphs[g], &(cudnn_config){.layout = graphs[g].layout, .engine = engine});
+      }
   for (int m = 1; m < 3; m++)
     for (int rank = 0; rank < LIST; rank++)
       for (int g = 0; g < graph_count; g++)

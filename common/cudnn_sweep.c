@@ -6,6 +6,7 @@
 
 enum { LEADERS = 3, KNOB_VALUES = 24 };
 static const double leader_distance = 1.3; /* of the best time: slower engines are not swept */
+static const double least_share = 0.3;     /* of the seconds, for the sweep */
 
 /* In the order they are turned. A splitting knob takes 1, 2, 4, ...; any other numbers its choices. Written as numbers: the headers of
  * older 9.x versions lack the last ones, which their engines do not have either. */
@@ -109,7 +110,9 @@ void search_sweep(plan_search *s) {
     for (int k = 0; k < leaders; k++) known |= leader[k].graph == s->tried[i].graph && leader[k].plan->config.engine == s->tried[i].plan->config.engine;
     if (!known) leader[leaders++] = s->tried[i];
   }
-  const search_limit all = search_limit_of(s, 1);
+  search_limit all = search_limit_of(s, 1);
+  const double least = search_clock() + least_share * s->options.most_seconds;
+  if (all.second < least) all.second = least; /* one slow compilation must not take the sweep's time */
   for (int i = 0; i < leaders; i++) {
     const int tried = search_tried(s);
     const double now = search_clock();

@@ -221,12 +221,12 @@ static cudaError_t print_plans(const work *w, const cudnn_baseline *b) {
   const cudaError_t status = time_in_turns(turn, b->count, ON_GPU, w->sets.count, w->m);
   if (status) return status;
   const double flops = 2 * problem_macs(w->task.problem);
-  printf("        us      min   quick  TFLOP/s  MiB    result              plan\n");
+  printf("        us      min   quick  TFLOP/s   MHz    W  MiB    result              plan\n");
   for (int i = 0; i < b->count; i++) {
     const cudnn_candidate *c = &b->plan[i];
     char result[32] = "not checked";
     if (c->checked) snprintf(result, sizeof result, "right, %.0f %% of bound", 100 * c->worst_share);
-    printf("  %8.2f %8.2f %7.1f  %7.1f  %-5.4g  %-18s  %s%s%s%s%s\n", turn[i].median_us, turn[i].min_us, c->us, flops / turn[i].median_us / 1e6,
+    printf("  %8.2f %8.2f %7.1f  %7.1f  %4.0f %4.0f  %-5.4g  %-18s  %s%s%s%s%s\n", turn[i].median_us, turn[i].min_us, c->us, flops / turn[i].median_us / 1e6, turn[i].clock_mhz, turn[i].power_watts,
            (double)c->workspace / 1048576, result, c->tag, i == b->heuristic ? "  <- heuristic" : "", c->notes[0] ? "  (" : "", c->notes,
            c->notes[0] ? ")" : "");
   }
@@ -240,6 +240,7 @@ static void print_counts(const cudnn_counts *c) {
          "%d not capturable, %d failed, %d wrong; %d cut\n",
          c->from_file ? "from the winners' file: " : "", c->timed, c->runtime_built, c->seconds, c->build_seconds, c->time_seconds, c->other_math, c->refused,
          c->over_workspace, c->not_capturable, c->failed, c->wrong, c->cut);
+  if (c->slowest_build > 1) printf("  the slowest to build: %s, %.1f s\n", c->slowest_tag, c->slowest_build);
   if (c->wrong) printf("  the fastest with a wrong result: %s, its worst error is %.3g times the bound\n", c->wrong_tag, c->wrong_share);
 }
 
