@@ -131,7 +131,9 @@ static void test_shared() {
   const unsigned *address = on_host(da, 5);
   ok(address[1] % 128 == 0 && address[2] % 16 == 0 && address[0] >= 1024 && address[1] < 228 * 1024, "shared addresses are 32-bit offsets and keep alignas");
   ok(address[3] == 40, "address arithmetic agrees in both address spaces");
+#ifdef CUDA_EMULATOR
   ok(address[4] == 0xFFFFFFFFu, "shared memory that nobody wrote reads as NaN, not zero");
+#endif
 }
 
 /* ---- barriers with a predicate ---- */
