@@ -58,6 +58,7 @@ typedef struct cudnn_options {
   const char *winners[2]; /* files of earlier winners to look the task up in, in this order; may be NULL or missing */
   const char *append_to;  /* a file that gets a line after a search; may be NULL */
   const char *gpu;        /* the GPU's name, the winners' key */
+  double fp32_flops;      /* its peak, to leave out engines that cannot be fast (they can take 20 s to build); 0: unknown */
 } cudnn_options;
 
 /* ---------------------------------------------------------------- what is found */
@@ -77,6 +78,7 @@ typedef struct cudnn_candidate {
 typedef struct cudnn_counts {
   int timed;
   int other_math;     /* engines left out: not the same math */
+  int hopeless;       /* left out: even at the peak of fp32 FMA slower than what was found */
   int refused;        /* combinations that cuDNN would not build */
   int over_workspace; /* plans that want more than the limit */
   int not_capturable; /* ran, but not inside a CUDA graph */

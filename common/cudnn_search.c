@@ -52,6 +52,15 @@ static double best_us(const plan_search *s) {
   return best;
 }
 
+/* A direct kernel without tensor cores takes at least its FLOPs at fp32's peak. cuDNN compiles such engines at run time, for up to 20 s. */
+static bool hopeless(const plan_search *s, const engine_facts *facts) {
+  const unsigned compiled = 1u << CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
+  const unsigned faster = 1u << CUDNN_NUMERICAL_NOTE_TENSOR_CORE | 1u << CUDNN_NUMERICAL_NOTE_FFT | 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD;
+  const double best = best_us(s), margin = 0.5;
+  if (!(facts->behavior & compiled) || facts->notes & faster || s->options.fp32_flops <= 0 || best <= 0) return false;
+  return best < margin * 2e6 * problem_macs(s->bench->task->problem) / s->options.fp32_flops;
+}
+
 /* Leaves out what was seen and what does other math; makes jobs of the rest. */
 static int select_jobs(plan_search *s, const proposal *list, int count, build_job jobs[BUILDERS]) {
   int selected = 0;
@@ -61,6 +70,11 @@ static int select_jobs(plan_search *s, const proposal *list, int count, build_jo
     if (facts.usable && !notes_same_math(facts.notes, s->bench->task->dtype)) {
       s->counts.other_math++;
       snprintf(s->why, sizeof s->why, "its engine does other math than the task's");
+      continue;
+    }
+    if (hopeless(s, &facts)) {
+      s->counts.hopeless++;
+      snprintf(s->why, sizeof s->why, "fp32 FMA is too slow for it");
       continue;
     }
     cudnn_plan *plan = malloc(sizeof *plan);

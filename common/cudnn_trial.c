@@ -51,8 +51,9 @@ int cudnn_trial_open(cudnn_trial *c, trial_state *s, const buffer_sets *sets, co
   if (n->from_file)
     snprintf(c->note, sizeof c->note, "the winners of an earlier search");
   else
-    snprintf(c->note, sizeof c->note, "best of %d plans in %.0f s, %d more known but not tried; left out: %d of other math, %d over the workspace, %d wrong", n->timed,
-             n->seconds, n->cut, n->other_math, n->over_workspace, n->wrong);
+    snprintf(c->note, sizeof c->note,
+             "best of %d plans in %.0f s, %d more known but not tried; left out: %d of other math, %d hopeless, %d over the workspace, %d wrong", n->timed,
+             n->seconds, n->cut, n->other_math, n->hopeless, n->over_workspace, n->wrong);
   for (int i = 0; i < c->baseline.count; i++) {
     c->turn[i] = (struct cudnn_turn){.runner = {&c->baseline, i}, .trial = c};
     contenders[i] = (contender){.enqueue = enqueue, .poison = poison, .check = check, .context = &c->turn[i], .first_seconds = 1e-6 * c->baseline.plan[i].us};

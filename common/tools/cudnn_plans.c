@@ -226,8 +226,8 @@ static cudaError_t print_plans(const work *w, const cudnn_baseline *b) {
     const cudnn_candidate *c = &b->plan[i];
     char result[32] = "not checked";
     if (c->checked) snprintf(result, sizeof result, "right, %.0f %% of bound", 100 * c->worst_share);
-    printf("  %8.2f %8.2f %7.1f  %7.1f  %4.0f %4.0f  %-5.4g  %-18s  %s%s%s%s%s\n", turn[i].median_us, turn[i].min_us, c->us, flops / turn[i].median_us / 1e6, turn[i].clock_mhz, turn[i].power_watts,
-           (double)c->workspace / 1048576, result, c->tag, i == b->heuristic ? "  <- heuristic" : "", c->notes[0] ? "  (" : "", c->notes,
+    printf("  %8.2f %8.2f %7.1f  %7.1f  %4.0f %4.0f  %-5.4g  %-18s  %s%s%s%s%s\n", turn[i].median_us, turn[i].min_us, c->us,
+           flops / turn[i].median_us / 1e6, turn[i].clock_mhz, turn[i].power_watts, (double)c->workspace / 1048576, result, c->tag, i == b->heuristic ? "  <- heuristic" : "", c->notes[0] ? "  (" : "", c->notes,
            c->notes[0] ? ")" : "");
   }
   for (int i = 0; i < b->all_count; i++)
@@ -236,9 +236,9 @@ static cudaError_t print_plans(const work *w, const cudnn_baseline *b) {
 }
 
 static void print_counts(const cudnn_counts *c) {
-  printf("  %s%d plans timed (%d compiled at run time) in %.1f s (%.1f building, %.1f timing); left out: %d of other math, %d refused, %d over the workspace, "
+  printf("  %s%d plans timed (%d compiled at run time) in %.1f s (%.1f building, %.1f timing); left out: %d of other math, %d hopeless, %d refused, %d over the workspace, "
          "%d not capturable, %d failed, %d wrong; %d cut\n",
-         c->from_file ? "from the winners' file: " : "", c->timed, c->runtime_built, c->seconds, c->build_seconds, c->time_seconds, c->other_math, c->refused,
+         c->from_file ? "from the winners' file: " : "", c->timed, c->runtime_built, c->seconds, c->build_seconds, c->time_seconds, c->other_math, c->hopeless, c->refused,
          c->over_workspace, c->not_capturable, c->failed, c->wrong, c->cut);
   if (c->slowest_build > 1) printf("  the slowest to build: %s, %.1f s\n", c->slowest_tag, c->slowest_build);
   if (c->wrong) printf("  the fastest with a wrong result: %s, its worst error is %.3g times the bound\n", c->wrong_tag, c->wrong_share);
@@ -281,6 +281,7 @@ int main(int argc, char **argv) {
   }
   printf("%s on %s\n", cudnn_describe(), m.device.name);
   s.search.gpu = m.device.name;
+  s.search.fp32_flops = m.peaks.fp32_flops;
   int status = 0;
   for (int pass = 0; pass < PASS_COUNT; pass++)
     if (s.passes[pass]) status |= run(&s, &m, (conv_pass)pass);
