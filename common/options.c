@@ -34,6 +34,8 @@ static const char help_text[] =
     "  --list             the kernels, and for the shape their registers, shared memory, block and grid; runs nothing\n"
     "  --exact            verify on small integers only, value for value; no timing\n"
     "  --no-time          verify only\n"
+    "  --no-cudnn         do not time cuDNN beside the kernels\n"
+    "  --search-cudnn     search its plans again, though the winners of an earlier search are known\n"
     "  --seed N           other random data (default 1)\n"
     "  --x, --w, --dy FILE.npy   the pass's inputs, axes N,C,H,W / K,C/g,R,S / N,K,P,Q; what is not given is random\n"
     "  --out FILE.npy     the result, same axes (one shape, one pass, one kernel)\n"
@@ -152,7 +154,7 @@ static int check_files(const step_options *o) {
 }
 
 int options_parse(step_options *o, const conv_step *step, int argc, char **argv) {
-  enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, KERNEL, LIST, EXACT, NO_TIME, SEED, CSV, JSON, X, W, DY, OUT, RANDOM, HELP };
+  enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, KERNEL, LIST, EXACT, NO_TIME, NO_CUDNN, SEARCH_CUDNN, SEED, CSV, JSON, X, W, DY, OUT, RANDOM, HELP };
   static const struct option table[] = {
       {"shape", required_argument, 0, SHAPE}, {"suite", required_argument, 0, SUITE},   {"batch", required_argument, 0, BATCH},
       {"pass", required_argument, 0, PASS},   {"dtype", required_argument, 0, DTYPE},   {"layout", required_argument, 0, LAYOUT},
@@ -160,10 +162,10 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       {"no-time", no_argument, 0, NO_TIME},   {"seed", required_argument, 0, SEED},     {"csv", required_argument, 0, CSV},
       {"json", required_argument, 0, JSON},   {"x", required_argument, 0, X},           {"w", required_argument, 0, W},
       {"dy", required_argument, 0, DY},       {"out", required_argument, 0, OUT},       {"random", required_argument, 0, RANDOM},
-      {"help", no_argument, 0, HELP},
+      {"help", no_argument, 0, HELP},         {"no-cudnn", no_argument, 0, NO_CUDNN},   {"search-cudnn", no_argument, 0, SEARCH_CUDNN},
       {0},
   };
-  *o = (step_options){.timing = true, .seed = 1};
+  *o = (step_options){.timing = true, .cudnn = true, .seed = 1};
   for (int i = 0; i < PASS_COUNT; i++) o->passes[i] = true;
   for (int i = 0; i < DTYPE_COUNT; i++) o->dtypes[i] = true;
   for (int i = 0; i < LAYOUT_COUNT; i++) o->layouts[i] = true;
@@ -182,6 +184,8 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       case LIST: o->list = true; break;
       case EXACT: o->exact_only = true; break;
       case NO_TIME: o->timing = false; break;
+      case NO_CUDNN: o->cudnn = false; break;
+      case SEARCH_CUDNN: o->cudnn_search = true; break;
       case SEED: failed = parse_integer("--seed", optarg, 0, LLONG_MAX, &number), o->seed = (uint64_t)number; break;
       case CSV: o->csv = optarg; break;
       case JSON: o->json = optarg; break;

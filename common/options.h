@@ -8,6 +8,8 @@ typedef struct step_options {
   bool passes[PASS_COUNT], dtypes[DTYPE_COUNT], layouts[LAYOUT_COUNT];
   const char *kernel; /* NULL: all of the step */
   bool list, exact_only, timing;
+  bool cudnn;        /* time cuDNN's plans beside the kernels */
+  bool cudnn_search; /* even where the winners of an earlier search are known */
   uint64_t seed;
   const char *csv, *json;
   const char *npy_in[3]; /* by tensor_role: --x, --w, --dy */

@@ -107,7 +107,7 @@ static const char *const status_names[] = {[RESULT_RIGHT] = "right", [RESULT_WRO
 
 /* What one row says, in both files. */
 typedef struct {
-  char shape[256], cuda[16], driver[16];
+  char shape[256], cuda[16], driver[16], cudnn[16];
   double tflops, gbps, floor_us, floor_share;
 } figures;
 
@@ -120,6 +120,8 @@ static figures figures_of(const report *r, const result_row *row) {
   version_text(r->machine->runtime_version, f.cuda);
   version_text(r->machine->driver_version, f.driver);
   f.floor_us = 1e6 * machine_floor(r->machine, row->problem, k->pass, k->dtype);
+  if (row->cudnn && row->cudnn->version)
+    snprintf(f.cudnn, sizeof f.cudnn, "%d.%d.%d", row->cudnn->version / 10000, row->cudnn->version / 100 % 100, row->cudnn->version % 100);
   if (row->timed) {
     const double seconds = 1e-6 * row->time->median_us;
     f.tflops = 2 * problem_macs(row->problem) / seconds / 1e12;
@@ -138,7 +140,7 @@ static void csv_row(const report *r, const result_row *row, const figures *f) {
   if (row->timed && row->time->clock_mhz > 0) fprintf(out, "%.0f", row->time->clock_mhz);
   fputc(',', out);
   if (row->timed && row->time->power_watts > 0) fprintf(out, "%.0f", row->time->power_watts);
-  fprintf(out, ",%s,%s,,%s,%s,", f->driver, f->cuda, r->date, f->shape); /* the empty one: cuDNN's version */
+  fprintf(out, ",%s,%s,%s,%s,%s,", f->driver, f->cuda, f->cudnn, r->date, f->shape);
   csv_text(out, row->problem->name);
   fprintf(out, ",%d,%s,%s,%s,%s,%s,%s,", row->problem->repeat, pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), k->name,
           status_names[row->status], row->exact_checked ? "yes" : "no");
@@ -154,7 +156,17 @@ static void csv_row(const report *r, const result_row *row, const figures *f) {
   else fputc(',', out);
   if (row->timed && f->floor_us > 0) fprintf(out, ",%.4f", f->floor_share);
   else fputc(',', out);
-  fprintf(out, ",,,,,,"); /* cuDNN */
+  const cudnn_figures *c = row->timed && row->cudnn && row->cudnn->version ? row->cudnn : NULL;
+  if (c)
+    fprintf(out, ",%.3f,%s,", c->best_us, c->best_plan);
+  else
+    fprintf(out, ",,,");
+  if (c && c->heuristic_us > 0) fprintf(out, "%.3f", c->heuristic_us);
+  fputc(',', out);
+  if (c) fprintf(out, "%.4f", c->best_us / row->time->median_us); /* above 1: ours is faster */
+  fputc(',', out);
+  if (c && c->heuristic_us > 0) fprintf(out, "%.4f", c->heuristic_us / row->time->median_us);
+  fputc(',', out);
   csv_text(out, row->note);
   fputc('\n', out);
   fflush(out);
@@ -180,6 +192,9 @@ static void json_row(report *r, const result_row *row, const figures *f) {
             f->tflops, f->gbps);
     if (t->warm_us > 0) fprintf(out, ", \"us_warm\": %.3f", t->warm_us);
     if (t->clock_mhz > 0) fprintf(out, ", \"sm_clock_mhz\": %.0f, \"power_w\": %.0f", t->clock_mhz, t->power_watts);
+    if (row->cudnn && row->cudnn->version)
+      fprintf(out, ", \"cudnn\": \"%s\", \"cudnn_best_us\": %.3f, \"cudnn_best_plan\": \"%s\", \"cudnn_heur_us\": %.3f, \"cudnn_heur_plan\": \"%s\"", f->cudnn,
+              row->cudnn->best_us, row->cudnn->best_plan, row->cudnn->heuristic_us, row->cudnn->heuristic_plan);
     fprintf(out, ", \"samples_us\": [");
     for (int i = 0; i < t->count; i++) fprintf(out, "%s%.3f", i ? ", " : "", t->samples[i]);
     fputc(']', out);
@@ -209,6 +224,7 @@ void report_row(report *r, const result_row *row) {
       if (row->time->warm_us > 0) fprintf(out, ", warm %.1f", row->time->warm_us);
       fprintf(out, ")  %.3g TFLOP/s", f.tflops);
       if (f.floor_us > 0) fprintf(out, "  %.3g %% of the limit", 100 * f.floor_share);
+      if (row->cudnn && row->cudnn->version) fprintf(out, "  %.3gx cuDNN's best", row->cudnn->best_us / row->time->median_us);
     } else {
       fprintf(out, "  (%s in %.2g s)", r->machine->device.emulated && row->kernel->place == ON_GPU ? "emulated" : "ran", row->run_seconds);
     }
@@ -218,6 +234,16 @@ void report_row(report *r, const result_row *row) {
   fflush(out);
   if (r->csv) csv_row(r, row, &f);
   if (r->json) json_row(r, row, &f);
+}
+
+void report_cudnn(const report *r, const cudnn_figures *c) {
+  if (!c->version) {
+    fprintf(r->text, "  cuDNN: %s\n", c->note);
+    return;
+  }
+  fprintf(r->text, "  cuDNN best %.1f us (%s%s%s; %s)", c->best_us, c->best_plan, c->best_notes[0] ? ": " : "", c->best_notes, c->note);
+  if (c->heuristic_us > 0) fprintf(r->text, ", heuristic %.1f us (%s)", c->heuristic_us, c->heuristic_plan);
+  fprintf(r->text, "\n");
 }
 
 static bool publish(FILE *file, const char *path) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <stdio.h>
 
+#include "common/cudnn.h"
 #include "common/machine.h"
 #include "common/timing.h"
 
@@ -17,6 +18,7 @@ typedef struct result_row {
   double worst_share;    /* of the bound, in the random run */
   bool timed;
   const contender *time; /* if timed */
+  const cudnn_figures *cudnn; /* of the same problem, in the same turns; NULL: not asked for, or no GPU */
   double run_seconds;    /* of one launch as verification saw it (on the emulator: emulation time) */
 } result_row;
 
@@ -34,6 +36,7 @@ int report_open(report *r, const machine *m, const char *csv_path, const char *j
 void report_machine(const report *r);
 void report_problem(const report *r, const conv_problem *p, conv_pass pass, conv_dtype dtype, conv_layout layout);
 void report_row(report *r, const result_row *row);
+void report_cudnn(const report *r, const cudnn_figures *c); /* one line, after the rows it belongs to */
 /* Ends the files and prints the count. Returns the exit status: 0, or 1 if a result was wrong or a file could not be written. */
 int report_close(report *r);
 /* Ends a report of bad input: nothing is left behind. */

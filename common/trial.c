@@ -192,7 +192,9 @@ static int run(trial_state *s, report *r, result_row rows[], contender contender
   const trial *t = s->t;
   const bool from_files = t->options->npy_in[0] || t->options->npy_in[1] || t->options->npy_in[2];
   const int magnitude = exact_magnitude(problem_terms(t->problem, t->pass));
+  static cudnn_figures cudnn; /* rows point to it */
   int status = 0, active = 0;
+  cudnn = (cudnn_figures){0};
   for (int i = 0; i < t->kernel_count; i++) active += rows[i].status == RESULT_RIGHT;
   if (active && !from_files && magnitude) status = verify_all(s, COMPARE_EXACT, magnitude, rows);
   for (int i = 0; i < t->kernel_count && !magnitude; i++)
@@ -211,7 +213,7 @@ static int run(trial_state *s, report *r, result_row rows[], contender contender
   }
   const bool timed = t->options->timing && !t->options->exact_only && (t->place == ON_CPU || !t->machine->device.emulated);
   if (active && !status && timed) {
-    const cudaError_t error = trial_time(s, rows, contenders);
+    const cudaError_t error = trial_time(s, rows, contenders, &cudnn);
     if (error) {
       fprintf(stderr, "timing: %s\n", cudaGetErrorString(error));
       s->failed = true;
@@ -221,6 +223,7 @@ static int run(trial_state *s, report *r, result_row rows[], contender contender
   skip_the_rest(s, rows);
   if (status != 2)
     for (int i = 0; i < t->kernel_count; i++) report_row(r, &rows[i]);
+  if (!status && cudnn.note[0]) report_cudnn(r, &cudnn);
   return status;
 }
 

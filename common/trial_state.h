@@ -25,5 +25,6 @@ size_t trial_workspace(const trial *t, const conv_kernel *kernel);
 /* Copies the inputs into the first set. */
 cudaError_t trial_upload(const trial_state *s, const buffer_sets *sets);
 
-/* Times the kernels whose rows are right, in turns, on the same buffers. Fills the rows' timing and their contenders. */
-cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[]);
+/* Times the kernels whose rows are right, in turns, on the same buffers, and on a GPU cuDNN's plans among them. Fills the rows' timing, their
+ * contenders and what is to be said of cuDNN (its note is "" where it was not asked for). */
+cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[], cudnn_figures *cudnn);

@@ -1,6 +1,11 @@
 /* The timing half of a trial: buffer sets, turns, and verification of what the last sample wrote. See trial_state.h. */
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "common/cudnn_trial.h"
 #include "common/timing.h"
 #include "common/trial_state.h"
 #include "common/verify.h"
@@ -58,11 +63,31 @@ static cudaError_t check_timed(void *context, int first, int count) {
   return status;
 }
 
-cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[]) {
+/* Where winners of earlier searches are: committed with the results of this GPU ("NVIDIA H200": docs/results/h200), and of this machine's
+ * own runs. */
+static void cudnn_files(const char *gpu, char committed[PATH_MAX], cudnn_options *options) {
+  const char *last = strrchr(gpu, ' ');
+  snprintf(committed, PATH_MAX, "docs/results/%.200s/cudnn_winners.csv", last ? last + 1 : gpu);
+  for (char *c = committed; *c; c++) *c = (char)tolower((unsigned char)*c);
+  options->winners[0] = committed;
+  if (access("build/results", W_OK) == 0) options->winners[1] = options->append_to = "build/results/cudnn_winners.csv";
+}
+
+/* Adds cuDNN's plans to the turns of a trial on a GPU. Returns how many; -1: a CUDA error. */
+static int add_cudnn(trial_state *s, cudnn_trial *c, const buffer_sets *sets, contender turn[CUDNN_CONTENDERS]) {
+  const trial *t = s->t;
+  char committed[PATH_MAX];
+  cudnn_options options = {.search = t->options->cudnn_search, .gpu = t->machine->device.name, .fp32_flops = t->machine->peaks.fp32_flops};
+  cudnn_files(t->machine->device.name, committed, &options);
+  return cudnn_trial_open(c, s, sets, &options, turn);
+}
+
+cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[], cudnn_figures *cudnn) {
   const trial *t = s->t;
   timed_kernel timed[TRIAL_KERNELS];
-  contender turn[TRIAL_KERNELS];
-  int index[TRIAL_KERNELS], n = 0;
+  contender turn[TRIAL_KERNELS + CUDNN_CONTENDERS];
+  cudnn_trial baseline = {.baseline = {.heuristic = -1}};
+  int index[TRIAL_KERNELS], n = 0, plans = 0;
   size_t workspace = 0;
   for (int i = 0; i < t->kernel_count; i++) {
     if (rows[i].status != RESULT_RIGHT) continue;
@@ -81,7 +106,11 @@ cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[]
     timed[k] = (timed_kernel){.s = s, .kernel = t->kernels[index[k]], .sets = &sets, .row = &rows[index[k]]};
     turn[k] = (contender){.enqueue = enqueue, .poison = poison, .check = check_timed, .context = &timed[k], .first_seconds = rows[index[k]].run_seconds};
   }
-  if (!status) status = time_in_turns(turn, n, t->place, sets.count, t->machine);
+  if (!status && t->place == ON_GPU && t->options->cudnn) plans = add_cudnn(s, &baseline, &sets, turn + n);
+  if (plans < 0) status = cudaErrorUnknown;
+  if (!status) status = time_in_turns(turn, n + plans, t->place, sets.count, t->machine);
+  if (!status && t->place == ON_GPU && t->options->cudnn) *cudnn = cudnn_trial_figures(&baseline, turn + n);
+  cudnn_trial_close(&baseline);
   for (int k = 0; k < n && status; k++)
     if (turn[k].failed) {
       rows[index[k]].status = RESULT_WRONG;
@@ -92,6 +121,7 @@ cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[]
     contenders[index[k]] = turn[k];
     row->time = &contenders[index[k]];
     row->timed = true;
+    row->cudnn = cudnn->note[0] ? cudnn : NULL;
     if (row->status != RESULT_RIGHT) continue;
     if (turn[k].count == 1)
       snprintf(row->note, sizeof row->note, "takes over a second: run once");

@@ -39,6 +39,11 @@ NR == 1 {
   text = f[column["status"]]
   if (text == "right" && us != "") { text = time_text(us + 0); if (share != "") text = text " " share_text(share + 0) }
   cell[seen[key], known[kernel]] = text
+  if (f[column["cudnn_best_us"]] != "") { # the same problem may have been timed beside several steps: the fastest counts
+    best = f[column["cudnn_best_us"]] + 0
+    if (!(seen[key] in cudnn) || best < cudnn[seen[key]]) cudnn[seen[key]] = best
+    any_cudnn = 1
+  }
   count[f[column["status"]]]++
   machine[f[column["gpu"]]] = 1
 }
@@ -50,6 +55,11 @@ END {
     column_width[k] = length(kernel_name[k])
     for (i = 1; i <= lines; i++) if (length(cell[i, k]) > column_width[k]) column_width[k] = length(cell[i, k])
   }
+  if (any_cudnn) {
+    kernel_name[++kernels] = "cuDNN"
+    for (i = 1; i <= lines; i++) cell[i, kernels] = i in cudnn ? time_text(cudnn[i]) : ""
+    column_width[kernels] = 8
+  }
   printf "\n%-*s  pass ", width, "layer"
   for (k = 1; k <= kernels; k++) printf "  %*s", column_width[k], kernel_name[k]
   printf "\n"
@@ -59,5 +69,6 @@ END {
     printf "\n"
   }
   printf "\nmedian time, and the share of the machine's limit for that layer; untimed: whether the result was right; -: not this kernel's pass\n"
+  if (any_cudnn) printf "cuDNN: its fastest plan for the same layer, layout and arithmetic, timed in turns with ours\n"
   printf "%d results right, %d wrong, %d skipped\n", count["right"], count["wrong"], count["skipped"]
 }
