@@ -2,9 +2,11 @@
  *
  * Idea:     every output of a convolution can be computed without knowing any other: give each one a thread.
  * Mapping:  outputs are numbered with the channel first (k in fprop, c in dgrad, k in wgrad), the way one says "for every filter ...".
- *           So the 32 threads of a warp work on 32 channels of the same pixel, and touch memory P*Q (or C*R*S) elements apart.
- * Expect:   each load of a filter and each store of an output is spread over 32 memory sectors of 32 bytes, of which 4 bytes are used.
- * Layout:   NCHW, filters KCRS, fp32. */
+ *           So the 32 threads of a warp work on up to 32 channels of the same pixel; in fprop they load filters C*R*S elements apart and
+ *           store outputs P*Q elements apart.
+ * Expect:   each load of a filter and each store of an output touches as many memory sectors (32 bytes each) as there are channels, 32 at
+ *           most, and uses 4 bytes of each.
+ * Layout:   NCHW, filters KCRS, fp32 (the letters: common/problem.h). */
 #include <cuda_runtime.h>
 
 #include "common/kernel.h"

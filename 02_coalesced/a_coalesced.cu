@@ -1,11 +1,12 @@
 /* 02a: one thread per output element, neighbouring threads on neighbouring addresses.
  *
- * Idea:     the hardware serves a warp's 32 loads together; when they fall next to each other, one transaction serves them all.
+ * Idea:     the hardware serves a warp's 32 loads together; when they fall next to each other, a few sectors of 32 bytes serve them all.
  * Change:   against 01a only the numbering of the outputs: the axis that is contiguous in memory comes first (q in fprop, w in dgrad,
  *           s in wgrad). The arithmetic is the same, product by product.
- * Expect:   a store of 32 neighbouring outputs fills 4 sectors of 32 bytes instead of touching 32; a load of x likewise at stride 1,
- *           and the filter's element is the same for the whole warp: one sector, broadcast.
- * Layout:   NCHW, filters KCRS, fp32. */
+ * Expect:   in fprop and dgrad a store of 32 neighbouring outputs fills 4 sectors instead of touching 32; a load of x or dy likewise at
+ *           stride 1, and the filter's element is the same for the whole warp: one sector, broadcast. wgrad's loads of x stay scattered
+ *           (02b). dgrad's time will not follow its sectors: each product costs it two integer divisions.
+ * Layout:   NCHW, filters KCRS, fp32 (the letters: common/problem.h). */
 #include <cuda_runtime.h>
 
 #include "common/kernel.h"

@@ -26,7 +26,7 @@ typedef struct conv_device {
   size_t memory_bytes;       /* free memory at start */
   size_t l2_bytes;           /* last-level cache */
   size_t shared_per_block;   /* the largest a block can ask for, in bytes */
-  bool emulated;             /* kernels run on the emulator: checked, never timed */
+  bool emulated;             /* kernels run on the emulator: verified, never timed */
 } conv_device;
 
 typedef enum { ON_GPU, ON_CPU } conv_place;

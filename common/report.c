@@ -58,6 +58,15 @@ static void version_text(int version, char text[16]) {
     text[0] = 0;
 }
 
+/* The emulator's other builds say so. */
+static const char *watched_by(void) {
+#ifdef CUDA_EMULATOR
+  const char *tool = emu_tool_name();
+  if (tool) return strcmp(tool, "checker") == 0 ? "; under the checker" : "; requests counted";
+#endif
+  return "";
+}
+
 void report_machine(const report *r) {
   const machine *m = r->machine;
   char cuda[16], driver[16];
@@ -65,7 +74,7 @@ void report_machine(const report *r) {
   version_text(m->driver_version, driver);
   fprintf(r->text, "machine: %s", m->device.name);
   if (m->device.emulated)
-    fprintf(r->text, " (no GPU used: kernels run on %d CPU thread%s, checked, not timed)", m->device.sm_count, m->device.sm_count == 1 ? "" : "s");
+    fprintf(r->text, " (no GPU used: kernels run on %d CPU thread%s, verified, not timed%s)", m->device.sm_count, m->device.sm_count == 1 ? "" : "s", watched_by());
   else if (m->device.arch)
     fprintf(r->text, ", %d SMs, CUDA %s, driver for CUDA %s", m->device.sm_count, cuda, driver);
   else

@@ -143,6 +143,7 @@ static void atomic_end(void) { emu_checking = emu_this_worker->tool; }
 static void dying(void) { emu_check_print(emu_self->block->launch); }
 
 static const emu_tool checker = {
+    .name = "checker",
     .launch_begin = launch_begin,
     .launch_end = emu_check_print,
     .worker_begin = worker_begin,

@@ -200,6 +200,7 @@ static void atomic_end(void) {
 static void count_work(double flops) { work = flops; }
 
 const emu_tool emu_counter_tool = {
+    .name = "counter",
     .launch_begin = launch_begin,
     .launch_end = launch_end,
     .worker_begin = worker_begin,

@@ -10,7 +10,7 @@
  * The check build's are in check.h, the count build's in count_launch.c.
  *
  * In a debugger, stop in one thread of a kernel (here block (1,0,0), thread (5,0,0)) and look around:
- *   $ EMU_THREADS=1 gdb --args PROGRAM ...
+ *   $ OMP_NUM_THREADS=1 EMU_THREADS=1 gdb --args PROGRAM ...
  *   (gdb) break 01_naive/a_naive.cu:30 if emu_at(1,0,0, 5,0,0)
  *   (gdb) run     then: backtrace, info locals, print threadIdx, print *emu_self->block */
 #pragma once

@@ -7,6 +7,8 @@
 #include "internal.h"
 
 typedef struct emu_tool {
+  const char *name;
+
   /* A launch, on the thread that launches, before its first block and after its last. The end may report a failure. */
   void (*launch_begin)(emu_launch *launch);
   void (*launch_end)(emu_launch *launch);

@@ -193,6 +193,8 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes);
  * A marked array counts as uninitialised until a kernel or a copy writes it, and again from emu_mark_uninitialised on. */
 void emu_mark_array(const void *start, size_t bytes, const char *name);
 void emu_mark_uninitialised(const void *start, size_t bytes);
+/* What watches kernels in this program: "checker", "counter", or NULL in the run build. */
+const char *emu_tool_name(void);
 /* For the count build, which sees memory but no arithmetic: how many floating-point operations the launches that follow are for. */
 void emu_count_work(double flops);
 
