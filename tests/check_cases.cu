@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 #include <string.h>
 
+#include "common/ptx.cuh"
 #include "tests/tap.h"
 
 #define DEFECT(name) template <bool WRONG> __global__ void name
@@ -86,28 +87,23 @@ DEFECT(atomics)(float *y) {
 }
 
 /* Only the two warps of a group meet; what the third one does is not in order with it. */
-#ifdef CUDA_EMULATOR
-static __device__ void meet_two_warps() { emu_barrier_wait(1, 64, 0, "bar.sync", __FILE__, __LINE__); }
-#else
-static __device__ void meet_two_warps() { asm volatile("bar.sync 1, 64;" ::: "memory"); }
-#endif
 DEFECT(named_barrier)(float *y) {
   __shared__ float line[96];
   line[threadIdx.x] = 1;
   if (threadIdx.x >= 64) return;
-  meet_two_warps();
+  ptx_bar_sync(1, 64);
   y[threadIdx.x] = line[(threadIdx.x + 32) % (WRONG ? 96 : 64)];
 }
 
 /* Dynamic shared memory cut into parts by hand; a lane reads what another lane of its warp wrote before __syncwarp. */
 DEFECT(parts)(float *y) {
-  extern __shared__ float all[];
+  extern __shared__ float dynamic[];
   int *numbers = (int *)(all + 64);
-  all[threadIdx.x] = 1;
+  dynamic[threadIdx.x] = 1;
   if (threadIdx.x < 32) numbers[threadIdx.x] = 2;
   __syncwarp();
   const int i = threadIdx.x % 32;
-  if (threadIdx.x < 32) y[threadIdx.x] = all[(i + 1) % 32] + (float)numbers[(i + 1) % (WRONG ? 33 : 32)];
+  if (threadIdx.x < 32) y[threadIdx.x] = dynamic[(i + 1) % 32] + (float)numbers[(i + 1) % (WRONG ? 33 : 32)];
 }
 
 /* One float4 more than there is; an address that belongs to nobody any more. */
