@@ -98,7 +98,7 @@ DEFECT(named_barrier)(float *y) {
 /* Dynamic shared memory cut into parts by hand; a lane reads what another lane of its warp wrote before __syncwarp. */
 DEFECT(parts)(float *y) {
   extern __shared__ float dynamic[];
-  int *numbers = (int *)(all + 64);
+  int *numbers = (int *)(dynamic + 64);
   dynamic[threadIdx.x] = 1;
   if (threadIdx.x < 32) numbers[threadIdx.x] = 2;
   __syncwarp();
