@@ -9,13 +9,7 @@
 #include <omp.h>
 #endif
 
-/* Sustained rates, not data-sheet peaks: what a large matrix product or copy reaches under the board's power limit. */
-static const struct {
-  const char *name; /* as the driver says it */
-  machine_peaks peaks;
-} known_gpus[] = {
-    {"NVIDIA H200", {.fp32_flops = 66.9e12, .fp16_flops = 800e12, .bytes_per_second = 4.28e12, .source = "fp32: 132 SMs x 128 x 2 x 1.98 GHz; fp16 and memory: measured"}},
-};
+#include "common/gpus.h"
 
 /* fp32 FMA units of one SM, by compute capability (CUDA C++ Programming Guide, "Arithmetic Instructions"). */
 static int fp32_units(int arch) {
@@ -61,8 +55,11 @@ int machine_open_gpu(machine *m, char *error, size_t error_size) {
   return 0;
 #endif
   m->telemetry = telemetry_open(current);
-  for (size_t i = 0; i < sizeof known_gpus / sizeof *known_gpus; i++)
-    if (strcmp(known_gpus[i].name, prop.name) == 0) m->peaks = known_gpus[i].peaks;
+  for (int i = 0; i < KNOWN_GPUS; i++) {
+    const gpu_limits *g = &known_gpus[i];
+    if (strcmp(g->name, prop.name) != 0) continue;
+    m->peaks = (machine_peaks){.fp32_flops = g->fp32_flops, .fp16_flops = g->fp16_flops, .bytes_per_second = g->bytes_per_second, .source = g->source};
+  }
   if (!m->peaks.source) { /* a GPU without a row: its data-sheet rates, from what the driver tells */
     int sm_khz = 0, memory_khz = 0, bus_bits = 0;
     cudaDeviceGetAttribute(&sm_khz, cudaDevAttrClockRate, current);

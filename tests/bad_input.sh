@@ -1,7 +1,6 @@
 # Bad input to a step: one line that names the thing and what was expected, exit status 2, nothing written. (The grammar's own list of bad
 # shapes is in problem.c, damaged .npy files are in npy.c; here the program is asked.)
 . tests/tap.inc
-B=${B:-build/emu}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 

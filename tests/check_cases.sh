@@ -1,11 +1,6 @@
 # What the checker says to the kernels of tests/check_cases.cu: nothing to the right ones, the defect and its line to the others.
 . tests/tap.inc
-B=${B:-build/emu}
-if [ "${B##*/}" != emu ]; then
-  echo "1..1"
-  echo "ok 1 # SKIP the checker is part of the emulator"
-  exit 0
-fi
+emulator_only 'the checker is part of the emulator'
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 program=build/check/tests/check_cases

@@ -1,12 +1,7 @@
 # Late mode: a missing wait for cp.async cannot be seen when copies are done at once, gives wrong results when they are done late, and is
 # named by the checker.
 . tests/tap.inc
-B=${B:-build/emu}
-if [ "${B##*/}" != emu ]; then
-  echo "1..1"
-  echo "ok 1 # SKIP late mode is part of the emulator"
-  exit 0
-fi
+emulator_only 'late mode is part of the emulator'
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 run=$B/tests/check_late check=build/check/tests/check_late

@@ -1,12 +1,7 @@
 # Plants defects in copies of real kernels, one at a time, and wants every one found: by the checker, with the right kind at the right
 # line, or at least by the verification of the result. And the kernels as they are: no report.
 . tests/tap.inc
-B=${B:-build/emu}
-if [ "${B##*/}" != emu ]; then
-  echo "1..1"
-  echo "ok 1 # SKIP the checker is part of the emulator"
-  exit 0
-fi
+emulator_only 'the checker is part of the emulator'
 REWRITE=${REWRITE:-$B/rewrite}
 COMPILE=$(make -s --no-print-directory BACKEND=emu check-compiler)
 folder=$(mktemp -d)

@@ -1,11 +1,6 @@
 # Every step's kernels under the checker: the nasty list, the laptop suite, random shapes, shuffled orders. No report, nothing wrong.
 . tests/tap.inc
-B=${B:-build/emu}
-if [ "${B##*/}" != emu ]; then
-  echo "1..1"
-  echo "ok 1 # SKIP the checker is part of the emulator"
-  exit 0
-fi
+emulator_only 'the checker is part of the emulator'
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 

@@ -1,11 +1,6 @@
 # Counts against hand calculation: requests, lanes, sectors and wavefronts of the kernels in tests/count_kernels.cu.
 . tests/tap.inc
-B=${B:-build/emu}
-if [ "${B##*/}" != emu ]; then
-  echo "1..1"
-  echo "ok 1 # SKIP the counter is part of the emulator"
-  exit 0
-fi
+emulator_only 'the counter is part of the emulator'
 json=$(mktemp)
 trap 'rm -f "$json"' EXIT
 EMU_COUNT_BLOCKS=all EMU_COUNT_JSON=$json build/count/tests/count_kernels >/dev/null

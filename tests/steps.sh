@@ -1,7 +1,6 @@
 # Every kernel of every step, all passes: the nasty list, the laptop suite, random shapes; and the same results whatever the order in
 # which an emulated GPU runs its blocks and lanes.
 . tests/tap.inc
-B=${B:-build/emu}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 

@@ -6,6 +6,7 @@
  *   count_report.c   the listing; count_json.c the same for programs */
 #pragma once
 #include "check.h"
+#include "common/gpus.h"
 
 typedef enum { EMU_GLOBAL, EMU_SHARED, EMU_CONSTANT, EMU_OTHER } emu_space;
 
@@ -89,8 +90,4 @@ void emu_count_json(const emu_counted *launch);
 int emu_count_rows(const emu_counted *launch, emu_instruction *rows, int room); /* by line; equal ones merged */
 
 /* What a GPU can do at best. */
-typedef struct emu_gpu {
-  const char *name, *source;
-  double flops, bytes_per_second, l1_bytes_per_second;
-} emu_gpu;
-const emu_gpu *emu_count_gpu(void);    /* GPU=name; NULL if unknown */
+const gpu_limits *emu_count_gpu(void);    /* GPU=name; NULL if unknown */

@@ -1,18 +1,13 @@
-/* What the GPUs of the listing's last line can do at best: GPU=name chooses. */
+/* Which GPU the listing's last line speaks of: GPU=name chooses; without it the first of the table. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "count.h"
 
-/* flops: fp32. The L1 cache and shared memory of an SM are one memory, which moves 128 bytes a clock. */
-static const emu_gpu gpus[] = {
-    {"h200", "132 SMs at 1.98 GHz: x 256 flops, x 128 bytes of L1; memory as measured", 66.9e12, 4.28e12, 132 * 128 * 1.98e9},
-};
-
-const emu_gpu *emu_count_gpu(void) {
+const gpu_limits *emu_count_gpu(void) {
   const char *name = getenv("GPU");
-  if (name == NULL || *name == '\0') return &gpus[0];
-  for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++)
-    if (strcmp(gpus[i].name, name) == 0) return &gpus[i];
+  if (name == NULL || *name == '\0') return &known_gpus[0];
+  for (int i = 0; i < KNOWN_GPUS; i++)
+    if (strcmp(known_gpus[i].short_name, name) == 0) return &known_gpus[i];
   return NULL;
 }

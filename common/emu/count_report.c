@@ -91,7 +91,7 @@ static void print_rows(const emu_instruction *rows, int n) {
 }
 
 static void print_floor(const emu_counted *launch, const emu_instruction *rows, int n) {
-  const emu_gpu *gpu = emu_count_gpu();
+  const gpu_limits *gpu = emu_count_gpu();
   const emu_counts *c = &launch->counts;
   const double distinct = (double)(c->distinct_read + c->distinct_written), scale = c->sampled ? (double)launch->blocks / (double)c->sampled : 0;
   double sectors = 0, wavefronts = 0;
@@ -114,10 +114,10 @@ static void print_floor(const emu_counted *launch, const emu_instruction *rows, 
     printf("  no floor: GPU=%s is not in the table\n", getenv("GPU"));
     return;
   }
-  printf("  floor on %s:", gpu->name);
-  if (launch->flops > 0) printf(" arithmetic %.3g us,", 1e6 * launch->flops / gpu->flops);
+  printf("  floor on %s:", gpu->short_name);
+  if (launch->flops > 0) printf(" arithmetic %.3g us,", 1e6 * launch->flops / gpu->fp32_flops);
   printf(" memory %.3g us (distinct bytes), L1 and shared memory %.3g us (32 bytes a sector, 128 a wavefront)\n", 1e6 * distinct / gpu->bytes_per_second,
-         1e6 * (32 * sectors + 128 * wavefronts) / gpu->l1_bytes_per_second);
+         1e6 * (32 * sectors + 128 * wavefronts) / gpu->l1_per_second);
 }
 
 void emu_count_print(emu_counted *launch) {
