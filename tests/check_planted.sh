@@ -4,9 +4,10 @@
 emulator_only 'the checker is part of the emulator'
 REWRITE=${REWRITE:-$B/rewrite}
 COMPILE=$(make -s --no-print-directory BACKEND=emu check-compiler)
+LINK=$(make -s --no-print-directory BACKEND=emu check-linker)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-export B REWRITE COMPILE folder
+export B REWRITE COMPILE LINK folder
 
 # plant NAME SOURCE SED KIND LINE TEXT: applies SED to a copy of SOURCE. The checker must report KIND at a line that contains LINE (of
 # several, separated by |, one); KIND "divergent" and "shared" are the emulator's own reports, "result" is left to the verification,
@@ -70,7 +71,7 @@ run_case() {
   esac
   {
     "$REWRITE" "$folder/$name.cu" "$folder/$name.cpp" && $COMPILE "$folder/$name.cpp" -o "$folder/$name.o" &&
-      ${COMPILE%% *} -fopenmp -o "$folder/$name" "$folder/$name.o" "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
+      $LINK -o "$folder/$name" "$folder/$name.o" "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
   } >"$folder/$name.log" 2>&1 || { echo 'cannot be built' >"$folder/$name.status" && return; }
   timeout 60 "$folder/$name" "${arguments[@]}" >"$folder/$name.out" 2>"$folder/$name.err"
   echo $? >"$folder/$name.status"

@@ -48,8 +48,10 @@ $(CHECK)/tests/%: $(CHECK)/tests/%.cu.o $(LIBRARY)
 	$(call say,link $@)
 	$(Q)$(LINK)
 
-# How the tests compile a kernel for the checker: a command line that wants "in.cu.cpp -o out.o".
-.PHONY: check-compiler
+# How the tests compile a kernel for the checker: a command line that wants "in.cu.cpp -o out.o"; and link it, with the harness's compiler.
+.PHONY: check-compiler check-linker
+check-linker:
+	@echo '$(CXX) $(OPENMP) $(LDFLAGS)'
 check-compiler:
 	@echo '$(MODES_CXX) $(CXXFLAGS_ALL) $(CHECK_FLAGS) -fsanitize=bounds -MF /dev/null -c'
 
