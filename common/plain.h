@@ -20,8 +20,8 @@ static inline double plain_growth_fprop(const conv_problem *p, bool random) { re
 static inline double plain_growth_dgrad(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_DGRAD), random); }
 static inline double plain_growth_wgrad(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_WGRAD), random); }
 
-/* A row of the kernel table for such a kernel. The declaration gives the row C linkage, for the step's main.c. */
-#define PLAIN_ROW(variable, NAME, IDEA, PASS, LAUNCH, GROWTH)                                       \
+/* A row of the kernel table for an fp32 NCHW kernel without workspace. The declaration gives the row C linkage, for the step's main.c. */
+#define FP32_ROW(variable, NAME, IDEA, PASS, UNSUPPORTED, LAUNCH, GROWTH)                           \
   extern "C" const conv_kernel variable;                                                            \
   const conv_kernel variable = {.name = NAME,                                                       \
                                 .idea = IDEA,                                                       \
@@ -30,7 +30,8 @@ static inline double plain_growth_wgrad(const conv_problem *p, bool random) { re
                                 .dtype = DTYPE_FP32,                                                \
                                 .layout = LAYOUT_NCHW,                                              \
                                 .min_arch = 0,                                                      \
-                                .unsupported = plain_unsupported,                                   \
+                                .unsupported = UNSUPPORTED,                                         \
                                 .workspace_bytes = NULL,                                            \
                                 .launch = LAUNCH,                                                   \
                                 .growth = GROWTH}
+#define PLAIN_ROW(variable, NAME, IDEA, PASS, LAUNCH, GROWTH) FP32_ROW(variable, NAME, IDEA, PASS, plain_unsupported, LAUNCH, GROWTH)

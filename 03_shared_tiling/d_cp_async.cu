@@ -1,0 +1,185 @@
+/* 03d: the next stage is on its way while this one is computed.
+ *
+ * Idea:     two buffers. While the FMAs of one stage run, cp.async copies the next from global to shared memory: the values pass by the
+ *           registers, and no thread waits for them until the stage is due.
+ * Change:   against 03c copies are asynchronous and a stage ahead, into the other buffer; one meeting of the block per stage instead of two.
+ * Expect:   in 03c a block's copies and its FMAs took turns, and only other blocks of the multiprocessor filled the gaps; now they overlap
+ *           inside a block too. Little to gain where enough blocks are resident, more where a few are.
+ * Passes:   fprop, and dgrad at stride 1 (turned.h). Layout: NCHW, filters KCRS, fp32. */
+#include <cuda_pipeline.h>
+#include <cuda_runtime.h>
+
+#include "03_shared_tiling/turned.h"
+
+enum {
+  TK = 8, TPIX = 8,                  /* a thread's outputs: channels x pixels */
+  LANES_K = 8, LANES_Q = 16,         /* a block's threads: along the channels, along the columns */
+  BK = TK * LANES_K,                 /* a block's channels */
+  THREADS = LANES_K * LANES_Q, WARPS = THREADS / 32, COPY_K = THREADS / 8,
+  FILTER_PITCH = BK + 4,             /* floats from tap to tap in shared memory */
+  SHARED_LIMIT = 24 * 1024, /* a buffer; a block has two */
+};
+
+/* What of the problem a block has in shared memory at a time: `channels` input channels, `rows` filter rows, and the pixels under them. */
+typedef struct stage {
+  int channels, rows, height, width;
+  int64_t bytes;
+} stage;
+
+/* COLS: pixels of a thread in one row, LANES_Q columns apart; it has TPIX / COLS rows. TAPS: the filter's width S if it is known and the taps
+ * and windows lie side by side (stride 1, no dilation), so that their offsets are constants; 0: any. A block: y[n, BK channels, BP x BQ pixels]. */
+template <int COLS, int TAPS>
+__global__ void __launch_bounds__(THREADS, 4) pipelined_kernel(turned_conv t, stage size, const float *x, const float *w, float *y) {
+  constexpr int BQ = LANES_Q * COLS, BP = TPIX / COLS; /* BP: also the rows of a thread */
+  extern __shared__ float4 shared[];
+  const conv_problem &p = t.p;
+  const int filter_floats = size.channels * size.rows * p.S * FILTER_PITCH; /* [channels][rows][S][FILTER_PITCH], then */
+  const int buffer = (int)(size.bytes / sizeof(float));                     /* the tile, [channels][height][width] */
+
+  const int group_c = p.C / p.groups, group_k = p.K / p.groups, tiles_k = (group_k + BK - 1) / BK;
+  const int tiles_q = (p.Q + BQ - 1) / BQ, tiles_p = (p.P + BP - 1) / BP;
+  const int tile_k = blockIdx.x % (p.groups * tiles_k); /* neighbouring blocks read the same pixels */
+  const int first_q = blockIdx.x / (p.groups * tiles_k) % tiles_q * BQ;
+  const int first_p = blockIdx.x / (p.groups * tiles_k) / tiles_q % tiles_p * BP;
+  const int n = blockIdx.x / (p.groups * tiles_k) / tiles_q / tiles_p;
+  const int group = tile_k / tiles_k, first_k = tile_k % tiles_k * BK;
+
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int my_q = threadIdx.x % LANES_Q, my_k = threadIdx.x / LANES_Q * TK;
+  const float *group_w = w + group * group_k * group_c * p.R * p.S;
+
+  const int S = TAPS ? TAPS : p.S, dil_w = TAPS ? 1 : p.dil_w, stride_w = TAPS ? 1 : p.stride_w;
+  const int parts_r = (p.R + size.rows - 1) / size.rows, stages = (group_c + size.channels - 1) / size.channels * parts_r;
+
+  /* Starts the copies of stage i into its buffer. A copy of 4 bytes that is told to fill 4 with zeros reads nothing. */
+  const auto copy_stage = [&](int i) {
+    const int first_c = i / parts_r * size.channels, channels = min(size.channels, group_c - first_c);
+    const int first_r = i % parts_r * size.rows, rows = min(size.rows, p.R - first_r), taps = rows * p.S;
+    float *filters = (float *)shared + i % 2 * buffer, *tile = filters + filter_floats;
+
+    /* Pixels: a warp takes a row, its lanes the columns. */
+    const int first_h = first_p * p.stride_h - p.pad_top + first_r * p.dil_h, first_w = first_q * p.stride_w - p.pad_left;
+    for (int row = warp; row < channels * size.height; row += WARPS) {
+      const int in_c = group * group_c + first_c + row / size.height, in_h = first_h + row % size.height;
+      const bool row_inside = in_h >= 0 && in_h < p.H;
+      for (int j = lane; j < size.width; j += 32) {
+        const int in_w = first_w + j;
+        const bool inside = row_inside && in_w >= 0 && in_w < p.W;
+        __pipeline_memcpy_async(&tile[row * size.width + j], inside ? &x[((n * p.C + in_c) * p.H + in_h) * p.W + in_w] : x, 4, inside ? 0 : 4);
+      }
+    }
+    /* Filters: a warp takes 8 neighbouring taps of 4 channels at a time, the block of COPY_K channels. */
+    const int k = threadIdx.x / 8;
+    for (int j = lane % 8, c = j / taps, tap = j % taps; j < channels * taps; j += 8) {
+      const float *from = &group_w[TURNED_W(t, first_k + k, first_c + c, first_r * p.S + tap)];
+      float *to = &filters[j * FILTER_PITCH + k];
+#pragma unroll
+      for (int m = 0; m < BK; m += COPY_K) {
+        const bool inside = first_k + k + m < group_k;
+        __pipeline_memcpy_async(&to[m], inside ? &from[m * t.w_k] : w, 4, inside ? 0 : 4);
+      }
+      for (tap += 8; tap >= taps; tap -= taps) c++;
+    }
+    __pipeline_commit();
+  };
+
+  float sum[TK][TPIX] = {};
+  copy_stage(0);
+  for (int i = 0; i < stages; i++) {
+    __pipeline_wait_prior(0);
+    __syncthreads(); /* stage i is there, and nobody reads the other buffer any more */
+    if (i + 1 < stages) copy_stage(i + 1);
+
+    const int channels = min(size.channels, group_c - i / parts_r * size.channels), rows = min(size.rows, p.R - i % parts_r * size.rows), taps = rows * p.S;
+    const float *filters = (const float *)shared + i % 2 * buffer, *tile = filters + filter_floats;
+    for (int c = 0; c < channels; c++)
+      for (int r = 0; r < rows; r++) {
+        const float *filter = filters + (c * taps + r * S) * FILTER_PITCH + my_k, *row[BP];
+#pragma unroll
+        for (int j = 0; j < BP; j++) row[j] = tile + (c * size.height + j * p.stride_h + r * p.dil_h) * size.width + my_q * stride_w;
+#pragma unroll
+        for (int s = 0; s < S; s++) {
+          const float4 low = *(const float4 *)(filter + s * FILTER_PITCH), high = *(const float4 *)(filter + s * FILTER_PITCH + 4);
+          const float a[TK] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+          float b[TPIX];
+#pragma unroll
+          for (int j = 0; j < TPIX; j++) b[j] = row[j / COLS][s * dil_w + j % COLS * LANES_Q * stride_w];
+#pragma unroll
+          for (int k = 0; k < TK; k++)
+#pragma unroll
+            for (int j = 0; j < TPIX; j++) sum[k][j] += a[k] * b[j];
+        }
+      }
+  }
+
+#pragma unroll
+  for (int j = 0; j < TPIX; j++) {
+    const int out_p = first_p + j / COLS, out_q = first_q + my_q + j % COLS * LANES_Q;
+    if (out_p >= p.P || out_q >= p.Q) continue;
+#pragma unroll
+    for (int k = 0; k < TK; k++)
+      if (first_k + my_k + k < group_k) y[((n * p.K + group * group_k + first_k + my_k + k) * p.P + out_p) * p.Q + out_q] = sum[k][j];
+  }
+}
+
+/* ---------------------------------------------------------------- host */
+
+/* Wide images: 32 columns x 4 rows of pixels a block; narrow ones 16 x 8. */
+static int cols_of(const conv_problem *p) { return p->Q > LANES_Q ? 2 : 1; }
+
+/* Tiles wider or higher than the limit do not fit either way. */
+static int clamp(int64_t size) { return size < SHARED_LIMIT ? (int)size : (int)SHARED_LIMIT; }
+
+static stage stage_with(const conv_problem *p, int channels, int rows) {
+  const int bq = LANES_Q * cols_of(p), bp = TPIX / cols_of(p);
+  const int height = clamp((bp - 1LL) * p->stride_h + (rows - 1LL) * p->dil_h + 1), width = clamp((bq - 1LL) * p->stride_w + (p->S - 1LL) * p->dil_w + 1);
+  const int64_t filter = (int64_t)channels * rows * p->S * FILTER_PITCH, tile = (int64_t)channels * height * width;
+  return stage{channels, rows, height, width, (filter + tile + 3) / 4 * 4 * (int64_t)sizeof(float)};
+}
+
+/* The largest stage that fits: up to 32 input channels, then as many filter rows as one channel allows. channels 0: not even one row fits. */
+static stage stage_of(const conv_problem *p) {
+  for (int channels = 32; channels > 0; channels /= 2) {
+    const stage s = stage_with(p, channels, p->R);
+    if (s.bytes <= SHARED_LIMIT) return s;
+  }
+  for (int rows = p->R / 2; rows > 0; rows /= 2) {
+    const stage s = stage_with(p, 1, rows);
+    if (s.bytes <= SHARED_LIMIT) return s;
+  }
+  return stage{};
+}
+
+static const char *unsupported_tile(const conv_problem *p) {
+  return stage_of(p).channels ? NULL : "one filter row and the pixels under it exceed 24 KiB, half of 48 KiB of shared memory";
+}
+
+static const char *unsupported_fprop(const conv_problem *p, const conv_device *device) {
+  const char *why = plain_unsupported(p, device);
+  return why ? why : unsupported_tile(p);
+}
+
+static const char *unsupported_dgrad(const conv_problem *p, const conv_device *device) {
+  const char *why = turned_dgrad_unsupported(p, device);
+  if (why) return why;
+  const turned_conv t = turned_dgrad(p);
+  return unsupported_tile(&t.p);
+}
+
+static cudaError_t launch(const turned_conv &t, const void *x, const void *w, void *y, cudaStream_t stream) {
+  const conv_problem *p = &t.p;
+  const stage size = stage_of(p);
+  const int bq = LANES_Q * cols_of(p), bp = TPIX / cols_of(p), tiles_k = p->groups * ((p->K / p->groups + BK - 1) / BK);
+  const int blocks = p->N * tiles_k * ((p->P + bp - 1) / bp) * ((p->Q + bq - 1) / bq);
+  const bool side_by_side = p->stride_w == 1 && p->dil_w == 1;
+  const auto kernel = cols_of(p) == 2 ? (side_by_side && p->S == 3 ? pipelined_kernel<2, 3> : side_by_side && p->S == 1 ? pipelined_kernel<2, 1> : pipelined_kernel<2, 0>)
+                                      : (side_by_side && p->S == 3 ? pipelined_kernel<1, 3> : side_by_side && p->S == 1 ? pipelined_kernel<1, 1> : pipelined_kernel<1, 0>);
+  kernel<<<blocks, THREADS, 2 * size.bytes, stream>>>(t, size, (const float *)x, (const float *)w, (float *)y);
+  return cudaGetLastError();
+}
+
+static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) { return launch(turned_fprop(p), b->x, b->w, b->y, stream); }
+static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) { return launch(turned_dgrad(p), b->y, b->w, b->x, stream); }
+
+FP32_ROW(pipelined_fprop, "03d", "copies run ahead: cp.async, two buffers", PASS_FPROP, unsupported_fprop, launch_fprop, plain_growth_fprop);
+FP32_ROW(pipelined_dgrad, "03d", "copies run ahead: cp.async, two buffers", PASS_DGRAD, unsupported_dgrad, launch_dgrad, plain_growth_dgrad);
