@@ -79,24 +79,6 @@ static int parse_integer(const char *option, const char *text, long long lowest,
   return 0;
 }
 
-/* A suite's path: the file itself, or common/suites/NAME, seen from here or from the program (build/BACKEND/NN). */
-static void suite_path(const char *name, char path[PATH_MAX]) {
-  snprintf(path, PATH_MAX, "%s", name);
-  if (access(path, F_OK) == 0 || strchr(name, '/')) return;
-  snprintf(path, PATH_MAX, "common/suites/%s", name);
-  if (access(path, F_OK) == 0) return;
-  char program[PATH_MAX - 512];
-  const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-  if (length > 0) {
-    program[length] = 0;
-    char *slash = strrchr(program, '/');
-    if (slash) *slash = 0;
-    snprintf(path, PATH_MAX, "%s/../../common/suites/%.255s", program, name);
-    if (access(path, F_OK) == 0) return;
-  }
-  snprintf(path, PATH_MAX, "%s", name);
-}
-
 static int read_problems(step_options *o, const char *shape, const char *suite, int random) {
   char error[PATH_MAX + 512], path[PATH_MAX];
   if ((shape != NULL) + (suite != NULL) + (random > 0) > 1) {

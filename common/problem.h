@@ -3,6 +3,7 @@
  * Names are NVIDIA's: an input x of N images, C channels, H x W pixels; K filters w of R x S; an output y of P x Q pixels.
  * The string's names are oneDNN's (benchdnn --conv): g mb ic ih iw oc oh ow kh kw sh sw dh dw ph pw n. */
 #pragma once
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,6 +72,9 @@ typedef struct conv_suite {
   int count;
   int passed_over;
 } conv_suite;
+
+/* Where a suite is: the file `name` itself, or common/suites/NAME. A name that is neither is left as it is. */
+void suite_path(const char *name, char path[PATH_MAX]);
 
 /* Returns 0, or -1 with one line in `error` that names file, line and field. Free with suite_free. */
 int suite_read(conv_suite *suite, const char *path, char *error, size_t error_size);

@@ -51,7 +51,7 @@ int report_open(report *r, const machine *m, const char *csv_path, const char *j
   return 0;
 }
 
-static void version_text(int version, char text[16]) {
+void version_text(int version, char text[16]) {
   if (version)
     snprintf(text, 16, "%d.%d", version / 1000, version % 1000 / 10);
   else
@@ -93,8 +93,7 @@ void report_problem(const report *r, const conv_problem *p, conv_pass pass, conv
   fprintf(r->text, "\n");
 }
 
-/* A string as a CSV field: quoted, quotes doubled. */
-static void csv_text(FILE *f, const char *text) {
+void csv_text(FILE *f, const char *text) {
   fputc('"', f);
   for (; *text; text++) {
     if (*text == '"') fputc('"', f);

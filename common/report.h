@@ -41,3 +41,6 @@ void report_cudnn(const report *r, const cudnn_figures *c); /* one line, after t
 int report_close(report *r);
 /* Ends a report of bad input: nothing is left behind. */
 void report_discard(report *r);
+
+void csv_text(FILE *f, const char *text);          /* as a CSV field: quoted, quotes doubled */
+void version_text(int version, char text[16]);     /* 13000, as CUDA counts: "13.0"; 0: "" */

@@ -1,12 +1,33 @@
 /* Lists of problems: files of benchdnn lines, and random problems for tests. See problem.h. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "common/problem.h"
 #include "common/random.h"
+
+/* NAME in a folder of the source tree, seen from here or from the program (build/BACKEND/NN, build/BACKEND/tools/NAME). */
+void suite_path(const char *name, char path[PATH_MAX]) {
+  static const char *const from_program[] = {"../../", "../../../"};
+  char program[PATH_MAX - 512];
+  snprintf(path, PATH_MAX, "%s", name);
+  if (access(path, F_OK) == 0 || strchr(name, '/')) return;
+  snprintf(path, PATH_MAX, "common/suites/%s", name);
+  if (access(path, F_OK) == 0) return;
+  const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+  program[length > 0 ? length : 0] = 0;
+  char *slash = strrchr(program, '/');
+  for (int i = 0; slash && i < 2; i++) {
+    *slash = 0;
+    snprintf(path, PATH_MAX, "%s/%scommon/suites/%.255s", program, from_program[i], name);
+    if (access(path, F_OK) == 0) return;
+  }
+  snprintf(path, PATH_MAX, "%s", name);
+}
 
 int suite_read(conv_suite *suite, const char *path, char *error, size_t error_size) {
   *suite = (conv_suite){0};
