@@ -19,6 +19,7 @@ image=${2-} filter=${3-} size=${4:-4000} step=${5-}
 filter=${filter:-sobel}
 unset python # what find_python finds
 scripts=$(dirname "$0")
+. "$scripts/find_python.sh"
 filters=$scripts/../common/filters
 out=$(dirname "$build")/image
 venv=$(dirname "$build")/venv
@@ -54,21 +55,6 @@ step=$candidate
 
 # ---------------------------------------------------------------- the photo, as PGM or PPM
 
-# Finds a Python that has matplotlib, or makes one. Sets python; empty if it cannot be had.
-find_python() {
-  for python in "${PYTHON:-python3}" "$venv/bin/python"; do
-    "$python" -c 'import matplotlib, PIL' 2>/dev/null && return
-  done
-  python=
-  "${PYTHON:-python3}" -c 'import venv, ensurepip' 2>/dev/null || return
-  echo "matplotlib is not here: installing it into $venv"
-  if "${PYTHON:-python3}" -m venv "$venv" && "$venv/bin/python" -m pip install --quiet --retries 1 --timeout 20 matplotlib; then
-    python=$venv/bin/python
-  else
-    rm -rf "$venv"
-  fi >"$work/venv.log" 2>&1
-}
-
 work=$(mktemp -d "$(dirname "$build")/image.XXXXXX") || bad "$(dirname "$build"): expected a folder that can be written"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
@@ -76,7 +62,7 @@ nothing_decodes="PNG and JPEG need matplotlib, which is neither here nor can be 
 
 photo=$image
 if [[ ! $image ]]; then
-  find_python
+  find_python "$venv"
   [[ $python ]] || bad "IMAGE: expected a PGM or PPM file ($nothing_decodes)"
   photo=$work/photo.ppm
   "$python" "$scripts/picture.py" sample "$photo" || exit 2
@@ -85,7 +71,7 @@ else
   case $(od -An -tx1 -N4 <"$image" | tr -d ' \n') in
   5032* | 5033* | 5035* | 5036*) ;; # P2 P3 P5 P6
   89504e47 | ffd8ff*)
-    find_python
+    find_python "$venv"
     [[ $python ]] || bad "IMAGE: expected a PGM or PPM file, got \"$image\" ($nothing_decodes)"
     photo=$work/photo.ppm
     "$python" "$scripts/picture.py" decode "$image" "$photo" || exit 2
@@ -110,7 +96,7 @@ if [[ $status != 0 || ! -f $work/y.npy ]]; then
 fi
 pixels=$("$tool" finish "$photo" --filter "$filter" --size "$size" --y "$work/y.npy" --after "$work/after.ppm" --side "$work/side.ppm") || exit 2
 
-[[ ${python+found} ]] || find_python
+[[ ${python+found} ]] || find_python "$venv"
 mkdir -p "$out" || exit 2
 if [[ $python ]] && "$python" "$scripts/picture.py" encode "$work/side.ppm" "$work/side.png"; then
   picture=$out/$name.png

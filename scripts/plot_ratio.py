@@ -1,0 +1,113 @@
+"""Our fastest kernel against cuDNN's fastest plan, layer by layer: one figure per suite, a column per pass, a block per arithmetic."""
+
+import math
+
+from matplotlib.ticker import FixedLocator, NullLocator
+
+import plot_data as data
+import plot_style as style
+
+NUMBERS = 0.92  # inches for the figures beside a column
+
+
+def plots(rows, source):
+    """{name: figure} for every suite that has results beside cuDNN."""
+    rows = [row for row in rows if row.on_gpu and row.cudnn_us]
+    return {f"ratio-{suite}": plot(suite, members, source) for suite, members in data.suites(rows).items()}
+
+
+class Cell:
+    """One layer, pass and arithmetic: the lowest medians of both sides."""
+
+    def __init__(self, rows):
+        best = min(rows, key=lambda row: row.us)
+        self.kernel, self.ratio, self.count = best.kernel, data.cudnn_best(rows) / best.us, best.count
+
+
+def plot(suite, rows, source):
+    layers = list(dict.fromkeys((row.shape.text, row.name) for row in rows))
+    dtypes = [dtype for dtype in data.DTYPES if any(row.dtype == dtype for row in rows)]
+    passes = [p for p in data.PASSES if any(row.conv_pass == p for row in rows)]
+    cells = {}
+    for layer in layers:
+        for dtype in dtypes:
+            for conv_pass in passes:
+                same = [row for row in rows if (row.shape.text, row.name, row.dtype, row.conv_pass) == (*layer, dtype, conv_pass)]
+                if same:
+                    cells[layer, dtype, conv_pass] = Cell(same)
+    batches = sorted({row.shape.n for row in rows})
+    images = f"{batches[0]} image{'s' * (batches != [1])}" if len(batches) == 1 else f"{batches[0]} to {batches[-1]} images"
+    title = f"Against cuDNN: suite {suite}, {images}"
+    subtitle = ("cuDNN's time divided by ours: the fastest kernel of all steps against cuDNN's fastest plan for the same pass and arithmetic.\n"
+                "Bars to the right: ours is faster; to the left: cuDNN is. Twice as fast and half as fast are equally long. "
+                "n×: so often in the network.")
+    footer = f"{data.machine(rows)}. Median times, cold L2, timed in turns; of several runs each side's best."
+    panels = [(dtype, conv_pass) for dtype in dtypes for conv_pass in passes]
+    columns = len(panels) if len(panels) <= 3 else len(passes)
+    block = style.LINE * len(layers) + 0.95
+    fig, top, _ = style.figure(block * -(-len(panels) // columns), title, subtitle, footer)
+    total = fig.get_figheight()
+    names = [label(name, text, next(row.count for row in rows if (row.shape.text, row.name) == (text, name))) for text, name in layers]
+    left = 0.3 + 0.068 * max(len(name) for name in names)
+    width = (style.WIDTH - left - 0.1) / columns
+    ratios = [cell.ratio for cell in cells.values()]
+    low, high = min(ratios + [1 / 1.5]) / 1.15, max(ratios + [1.5]) * 1.15
+    for number, (dtype, conv_pass) in enumerate(panels):
+        line, column = divmod(number, columns)
+        edges = left + column * width, left + (column + 1) * width - NUMBERS
+        ax = style.panel(fig, *edges, top - (line * block + 0.42) / total, top - ((line + 1) * block - 0.5) / total)
+        ax.set_xscale("log")
+        ax.set_xlim(low, high)
+        ax.set_ylim(len(layers) - 0.5, -0.5)
+        ticks(ax, low, high)
+        ax.set_axisbelow(True)
+        ax.set_yticks(range(len(layers)), names if column == 0 else [])
+        ax.tick_params(axis="y", length=0)
+        ax.spines["left"].set_visible(False)
+        ax.set_xlabel("cuDNN's time / ours (logarithmic)" if columns < 3 else "cuDNN's time / ours")
+        mine = [cells.get((layer, dtype, conv_pass)) for layer in layers]
+        ax.set_title(f"{conv_pass} {dtype}\n{mean_words(mine)}", loc="left", fontweight="bold")
+        draw(ax, mine)
+    return fig, title, source
+
+
+def ratio_text(ratio):
+    return f"{ratio:.{2 if ratio >= 0.0995 else 3 if ratio >= 0.00995 else 4}f}"
+
+
+def label(name, text, count):
+    return f"{name or text}{f'  {count}×' if count > 1 else ''}"
+
+
+def mean_words(cells):
+    """The geometric mean, every layer as often as the network has it."""
+    there = [cell for cell in cells if cell]
+    if not there:
+        return "no kernel"
+    weight = sum(cell.count for cell in there)
+    mean = math.exp(sum(cell.count * math.log(cell.ratio) for cell in there) / weight)
+    part = "" if len(there) == len(cells) else f" ({len(there)} of {len(cells)} layers)"
+    return f"geometric mean {ratio_text(mean)}{part}"
+
+
+def ticks(ax, low, high):
+    for digits in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)):  # as many as there is room for
+        steps = [digit * 10.0**e for e in range(-4, 5) for digit in digits if low <= digit * 10.0**e <= high]
+        if len(steps) <= 6:
+            break
+    ax.xaxis.set_major_locator(FixedLocator(steps))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.grid(axis="x", color=style.PALE, linewidth=0.8)
+
+
+def draw(ax, cells):
+    for y, cell in enumerate(cells):
+        if cell is None:
+            continue
+        ahead = cell.ratio >= 1
+        start, end = (1, cell.ratio) if ahead else (cell.ratio, 1)
+        ax.barh(y, end - start, left=start, height=0.62, color=style.OURS if ahead else style.CUDNN)
+        style.beside(ax, 0.45, y, ratio_text(cell.ratio), ha="right", fontsize=8)
+        style.beside(ax, 0.52, y, cell.kernel, ha="left", fontsize=8, color=style.GREY)
+    ax.axvline(1, color=style.BLACK, linewidth=1)

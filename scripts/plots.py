@@ -1,0 +1,62 @@
+"""Draws the results: ladder, roofline, ratio-SUITE, batch; each as SVG and PNG. scripts/plots.sh calls it.
+
+    plots.py RESULTS OUT [LAYER]
+
+RESULTS  a folder with bench.csv (of `make bench`; more of them as bench-*.csv) and, if it was measured, batch.csv (of `make batch`)
+OUT      the folder for the pictures
+LAYER    the layer of the ladder, as a benchdnn string; default mb16ic64ih56oc128oh56kh3ph1
+
+Every picture carries "source: FILE sha256=..." of the files it shows; the same files give the same pictures.
+Exit status: 0 all right, 2 with one line on stderr.
+"""
+
+import sys
+from pathlib import Path
+
+import plot_batch
+import plot_data
+import plot_ladder
+import plot_ratio
+import plot_roofline
+import plot_style
+
+LAYER = "mb16ic64ih56oc128oh56kh3ph1"
+
+
+def draw(results, out, layer):
+    """Yields (name, figure and its texts; or None, and why not)."""
+    bench = sorted(results.glob("bench*.csv"))
+    if not bench:
+        raise plot_data.BadInput(f"RESULTS: expected a folder with bench.csv, got {results}")
+    rows = plot_data.read(bench)
+    if not any(row.on_gpu for row in rows):
+        raise plot_data.BadInput(f"RESULTS: expected times of a GPU in {bench[0]}, found none")
+    source = plot_data.source(bench)
+    yield "ladder", plot_ladder.plot(rows, layer, source), f"no result on {layer}"
+    yield "roofline", plot_roofline.plot(rows, source), ""
+    for name, made in plot_ratio.plots(rows, source).items():
+        yield name, made, ""
+    batch = results / "batch.csv"
+    made = plot_batch.plot(plot_data.read([batch]), plot_data.source([batch])) if batch.exists() else None
+    yield "batch", made, f"no times of a GPU in {batch}" if batch.exists() else f"{batch} is not there (make batch)"
+
+
+def main(results, out, layer=LAYER):
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    for name, made, why in draw(Path(results), out, layer or LAYER):
+        if made is None:
+            print(f"{name}: not drawn: {why}")
+            continue
+        plot_style.save(made[0], out, name, *made[1:])
+        print(f"{out / name}.svg, .png")
+
+
+if __name__ == "__main__":
+    if not 3 <= len(sys.argv) <= 4:
+        sys.exit("usage: plots.py RESULTS OUT [LAYER]")
+    try:
+        main(*sys.argv[1:])
+    except (plot_data.BadInput, OSError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

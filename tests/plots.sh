@@ -1,0 +1,166 @@
+# The plots: committed pictures belong to the committed results, and scripts/plots.py draws what it should. The second half needs matplotlib
+# (PYTHON, python3 or build/venv) and is skipped without; nothing is installed here. Also scripts/batch.sh, with programs that only pretend.
+. tests/tap.inc
+T=$(mktemp -d)
+trap 'rm -rf "$T"' EXIT
+export PYTHONDONTWRITEBYTECODE=1
+here=$PWD
+results=docs/results/h200
+
+# ---------------------------------------------------------------- pictures and results in docs/, without Python
+# is_current ROOT PICTURE: the picture names files below ROOT, and each still has the hash it names.
+is_current() {
+  local sources file hash
+  sources=$(grep -aoE '[^ ]+ sha256=[0-9a-f]{64}' "$2" | sort -u)
+  [ "$sources" ] || return 1
+  while read -r file hash; do
+    [ "sha256=$(sha256sum "$1/$file" 2>/dev/null | cut -d ' ' -f 1)" = "$hash" ] || return 1
+  done <<<"$sources"
+}
+
+names=$(cd docs/figures && for picture in *; do [[ $picture =~ ^(ladder|roofline|batch|ratio-.+)\.(svg|png)$ ]] && echo "$picture"; done)
+for picture in $names; do
+  is_current . "docs/figures/$picture"
+  ok $? "docs/figures/$picture shows the results as they are (else: make plots RESULTS=$results)"
+done
+svg=$(sed -n 's/\.svg$//p' <<<"$names" | sort)
+png=$(sed -n 's/\.png$//p' <<<"$names" | sort)
+[ "$svg" = "$png" ] && grep -qx ladder <<<"$svg" && grep -qx roofline <<<"$svg" && grep -q '^ratio-' <<<"$svg"
+ok $? "docs/figures has a ladder, a roofline and a ratio, each as SVG and PNG"
+{ [ -f $results/batch.csv ] && grep -qx batch <<<"$svg"; } || { [ ! -f $results/batch.csv ] && ! grep -qx batch <<<"$svg"; }
+ok $? "and time against batch size, if that was measured"
+for name in $svg; do # matplotlib writes each text beside its outlines as a comment
+  grep -q '<!-- NVIDIA H200, driver for CUDA [0-9.]*, CUDA [0-9.]*, cuDNN [0-9.]*, 20[0-9-]*' "docs/figures/$name.svg"
+  ok $? "$name.svg names GPU, driver, CUDA, cuDNN and the day"
+done
+
+# The check itself notices: a result that changed, one that is gone, a picture that names nothing.
+mkdir -p "$T/$results"
+cp $results/*.csv "$T/$results"
+is_current "$T" docs/figures/ladder.svg
+ok $? "a copy of the results is as good"
+echo >>"$T/$results/bench.csv"
+! is_current "$T" docs/figures/ladder.svg && ! is_current "$T" docs/figures/ladder.png
+ok $? "a picture of results that have changed is noticed"
+rm "$T/$results/bench.csv"
+! is_current "$T" docs/figures/ladder.svg
+ok $? "a picture of results that are gone is noticed"
+sed 's/sha256=//' docs/figures/ladder.svg >"$T/ladder.svg"
+! is_current . "$T/ladder.svg"
+ok $? "a picture that names no results is noticed"
+
+# ---------------------------------------------------------------- batch.sh
+# A repository of two steps, whose second one fails.
+mkdir -p "$T/repo/build/cuda" "$T/repo/00_cpu" "$T/repo/01_a" "$T/repo/02_b"
+ln -s "$here/scripts" "$T/repo/scripts"
+touch "$T"/repo/{00_cpu,01_a,02_b}/main.c
+cat >"$T/repo/build/cuda/01" <<'STEP'
+#!/bin/bash
+echo "$*" >called
+{ echo gpu,shape,kernel,pass,status; while read -r shape; do echo "H,$shape,01a,fprop,right"; done <"$2"; } >"$6"
+STEP
+printf '#!/bin/sh\nexit 1\n' >"$T/repo/build/cuda/02"
+chmod +x "$T/repo/build/cuda/"*
+text=$(cd "$T/repo" && scripts/batch.sh build/cuda g2mb3ic4ih5oc6kh3ph1 dgrad 2>&1)
+status=$?
+[ $status = 1 ] && grep -q 'step 02.*FAILED, see build/results/02-batch.log' <<<"$text" && ! grep -q 'step 00' <<<"$text"
+ok $? "batch.sh: runs the GPU's steps; one that fails is named, exit status 1"
+same=$(for n in 1 2 4 8 16 32 64 128 256; do echo "H,g2mb${n}ic4ih5oc6kh3ph1,01a,fprop,right"; done)
+[ "$(tail -n +2 "$T/repo/build/results/batch.csv")" = "$same" ] && grep -q -- '--pass dgrad' "$T/repo/called"
+ok $? "batch.sh: the layer with 1 to 256 images, all rows in batch.csv"
+(cd "$T/repo" && scripts/batch.sh build/emu) >"$T/out" 2>"$T/errors"
+[ $? = 2 ] && [ ! -s "$T/out" ] && [ "$(grep -c '^batch: expected a GPU to time' "$T/errors")" = "$(wc -l <"$T/errors")" ]
+ok $? "batch.sh: refused without a GPU, in one line"
+scripts/plots.sh /no/such/folder >"$T/out" 2>"$T/errors"
+[ $? = 2 ] && [ "$(cat "$T/errors")" = 'RESULTS: expected a folder with bench.csv, got "/no/such/folder"' ]
+ok $? "plots.sh: a folder that is not there is refused" || diag "$(cat "$T/errors")"
+
+# ---------------------------------------------------------------- plots.sh: which results, and where to. Python only pretends.
+mkdir -p "$T/repo/$results"
+cp $results/bench.csv "$T/repo/$results"
+printf '#!/bin/sh\n[ "$1" = -c ] || echo "$*"\n' >"$T/python"
+chmod +x "$T/python"
+chosen() { # chosen TEXT WANT [RESULTS [LAYER]]
+  local text=$1 want=$2 got
+  shift 2
+  got=$(PYTHON=$T/python "$T/repo/scripts/plots.sh" "$@" 2>&1)
+  [ "$got" = "$want" ]
+  ok $? "plots.sh: $text" || diag "$got"
+}
+committed="scripts/plots.py $results docs/figures "
+rm -f "$T/repo/build/results/"*
+chosen "no results here: the committed ones" "$committed"
+grep -v H200 $results/bench.csv >"$T/repo/build/results/bench.csv"
+chosen "only a CPU timed here: the committed ones" "$committed"
+cp $results/bench.csv "$T/repo/build/results"
+chosen "a GPU timed here: its results" "scripts/plots.py build/results build/figures "
+chosen "RESULTS goes before" "$committed" ./$results/
+chosen "a layer" "${committed}mb1" $results mb1
+
+# ---------------------------------------------------------------- drawing
+for python in "${PYTHON:-python3}" "$(dirname "$B")/venv/bin/python" none; do
+  "$python" -c 'import matplotlib' 2>/dev/null && break
+done
+if [ "$python" = none ]; then
+  ok 0 "# SKIP no matplotlib: nothing is drawn"
+  done_testing
+  exit
+fi
+export MPLCONFIGDIR=$T/config
+draw() { "$python" scripts/plots.py "$@"; }
+
+draw $results "$T/one" >"$T/log" 2>&1 && draw $results "$T/two" >>"$T/log" 2>&1
+ok $? "the committed results are drawn" || diag "$(cat "$T/log")"
+[ "$(ls "$T/one")" = "$names" ]
+ok $? "they make the pictures that docs/figures has" || diag "$(diff <(ls "$T/one") - <<<"$names")"
+diff -rq "$T/one" "$T/two" >"$T/log"
+ok $? "drawn again they are the same files" || diag "$(cat "$T/log")"
+faults=$("$python" tests/plots_layout.py $results 2>&1)
+[ -z "$faults" ]
+ok $? "no text overlaps another or leaves the page" || diag "$faults"
+mkdir "$T/many"
+faults=$("$python" tests/plots_layout.py --make "$T/many" 2>&1)
+[ -z "$faults" ]
+ok $? "nor with 25 kernels, three passes, two arithmetics, 41 layers, nine batch sizes" || diag "$faults"
+
+# Figures whose answer is known: 4 once and 0.45 three times, (4 x 0.45^3)^(1/4) = 0.78. cuDNN's best run counts, also one beside a slower kernel.
+mkdir "$T/known"
+row() { # row KERNEL SHAPE NAME COUNT US CUDNN_US
+  echo "NVIDIA H200,13.0,13.0,9.19.0,2026-01-01,$2,$3,$4,fprop,fp32,$1,right,$5,10,$6"
+}
+{
+  echo gpu,driver,cuda,cudnn,date,shape,name,count,pass,dtype,kernel,status,us_median,floor_us,cudnn_best_us
+  row 01a mb16ic3ih224oc64oh112kh7sh2ph3 conv1 1 100 400
+  row 01a mb16ic64ih56oc64oh56kh3ph1 res2_3x3 3 200 45
+  row 02a mb16ic64ih56oc64oh56kh3ph1 res2_3x3 3 100 50
+  row 01a mb16ic64ih56oc128oh56kh3ph1 "the layer" 1 1000 500
+  row 02a mb16ic64ih56oc128oh56kh3ph1 "the layer" 1 250 500
+} >"$T/known/bench.csv"
+draw "$T/known" "$T/known" >"$T/log" 2>&1
+[ "$(cd "$T/known" && echo *.svg)" = "ladder.svg ratio-resnet50.svg ratio-seed.svg roofline.svg" ]
+ok $? "one ratio for each suite that was run" || diag "$(cat "$T/log")"
+shown=$(grep -oE '<!-- (geometric mean )?[0-9.]+ -->' "$T/known/ratio-resnet50.svg" | sort -u | tr -d '\n')
+[[ $shown == *'<!-- geometric mean 0.78 -->'* && $shown == *'<!-- 4.00 -->'* && $shown == *'<!-- 0.45 -->'* ]]
+ok $? "ratios and their mean, every layer as often as the network has it" || diag "$shown"
+# 2 x 16 x 128 x 56 x 56 x 64 x 9 products in 250 us are 29.6 TFLOP/s, in 1000 us 7.40; the floor of 10 us would be 740: 4.0 % and 1.0 %.
+for text in 29.6 7.40 740 14.8 '4.0 %' '1.0 %' '2.0 %'; do grep -q "<!-- $text -->" "$T/known/ladder.svg" || echo "$text"; done >"$T/log"
+[ ! -s "$T/log" ]
+ok $? "the ladder's rates, cuDNN's and the limit" || diag "$(cat "$T/log")"
+
+refused() { # refused TEXT MESSAGE FOLDER: exit status 2, this one line, no picture
+  draw "$3" "$T/refused" >"$T/out" 2>"$T/errors"
+  [ $? = 2 ] && [ "$(cat "$T/errors")" = "$2" ] && [ -z "$(ls "$T/refused")" ]
+  ok $? "refused: $1" || diag "$(cat "$T/out" "$T/errors")"
+}
+mkdir "$T/bad"
+csv=$T/bad/bench.csv
+refused "no bench.csv" "RESULTS: expected a folder with bench.csv, got $T/bad" "$T/bad"
+grep -v H200 $results/bench.csv >"$csv"
+refused "no GPU in it" "RESULTS: expected times of a GPU in $csv, found none" "$T/bad"
+sed 's/us_median/us/' $results/bench.csv >"$csv"
+refused "a missing column" "$csv: expected the columns of common/report.c, us_median is missing" "$T/bad"
+{ cat $results/bench.csv; grep H200 $results/bench.csv | head -n 1 | sed 's/H200/A100/'; } >"$csv"
+refused "two GPUs" "$csv: expected results of one GPU, got NVIDIA A100 and NVIDIA H200" "$T/bad"
+{ head -n 8 $results/bench.csv; sed -n 8p $results/bench.csv | sed 's/oc128/kc128/'; } >"$csv"
+refused "a broken shape" "$csv:9: expected a row of common/report.c: shape: expected a benchdnn string as the harness prints it, got \"mb16ic64ih56kc128oh56kh3ph1\" without 'oc'" "$T/bad"
+done_testing
