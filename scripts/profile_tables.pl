@@ -1,0 +1,38 @@
+# The tables profile.metrics and profile.stalls, and CSV, for profile_csv.pl and profile_table.pl.
+use strict;
+use warnings;
+use FindBin;
+
+our @metrics; # rows {group, name, unit, ncu => [...], meaning}
+our %stall;   # ncu's name of a warp state => ours
+
+sub table_lines {
+    my ($name) = @_;
+    open my $file, '<', "$FindBin::Bin/$name" or die "$FindBin::Bin/$name: $!\n";
+    return map { chomp; $_ } grep { !/^#/ } <$file>;
+}
+
+for my $line (table_lines('profile.metrics')) {
+    my ($group, $name, $unit, $ncu, $meaning) = map { s/^\s+|\s+$//gr } split /\|/, $line;
+    die "profile.metrics: expected a name without a comma, got \"$name\"\n" if $name =~ /,/; # it is a field of the CSV
+    push @metrics, { group => $group, name => $name, unit => $unit, ncu => [split ' ', $ncu], meaning => $meaning // '' };
+}
+for my $line (table_lines('profile.stalls')) {
+    my ($state, $text) = split ' ', $line, 2;
+    $stall{$state} = $text;
+    die "profile.stalls: expected a text without a comma, got \"$text\"\n" if $text =~ /,/; # it is a field of the CSV
+}
+
+# The fields of a CSV line; quoted fields may hold commas and doubled quotes.
+sub split_csv {
+    my ($line) = @_;
+    my @field;
+    while ($line =~ /\G(?:"((?:[^"]|"")*)"|([^,]*))(,|$)/g) {
+        my ($quoted, $plain, $end) = ($1, $2, $3);
+        push @field, defined $quoted ? $quoted =~ s/""/"/gr : $plain;
+        last if $end eq '';
+    }
+    return @field;
+}
+
+1;
