@@ -9,3 +9,58 @@
 #else
 static __device__ __forceinline__ void ptx_bar_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 #endif
+
+/* Tensor cores. The emulator does not execute these: kernels that use them stand under #ifndef CUDA_EMULATOR, or in files that only nvcc compiles. */
+#ifndef CUDA_EMULATOR
+
+/* mma.sync (Warp Level Matrix Instructions: mma.m16n8k16, .f16; 8.0 and up): d += a b. Of a [16][16] a lane holds 4 registers of 2 halves, of b [16][8] 2,
+ * of d [16][8] 4 floats; the manual's drawings say which. */
+static __device__ __forceinline__ void ptx_mma_m16n8k16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* wgmma and what belongs to it exist on 9.0a alone. */
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+/* fence.proxy.async (Memory Consistency Model: Proxies; membar/fence): what this thread stored in shared memory becomes visible to wgmma and to bulk copies. */
+static __device__ __forceinline__ void ptx_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+/* wgmma.fence (Asynchronous Warpgroup Level Matrix Instructions): before the first wgmma, and after other code touched its registers. */
+static __device__ __forceinline__ void ptx_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+/* wgmma.commit_group: the wgmmas issued so far are a group. */
+static __device__ __forceinline__ void ptx_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+/* wgmma.wait_group: waits until at most LEFT groups are still at work. */
+template <int LEFT> static __device__ __forceinline__ void ptx_wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory"); }
+
+/* The matrix descriptor of wgmma (Matrix Descriptor Format) for a K-major matrix in shared memory whose rows are 64 halves = 128 bytes, swizzled
+ * by 128 bytes, row after row from a multiple of 1024 bytes on: 1024 bytes from 8 rows to the next 8. The next 16 halves of a row are 2 more. */
+static __device__ __forceinline__ unsigned long long ptx_wgmma_descriptor_k128(const void *shared) {
+  const unsigned long long start = (__cvta_generic_to_shared(shared) & 0x3ffff) >> 4, group_stride = 1024 >> 4, swizzle_128 = 1;
+  return start | group_stride << 32 | swizzle_128 << 62;
+}
+
+/* wgmma.mma_async.m64n256k16 (.f32.f16.f16): d += a b for a warpgroup; a [64][16] and b [256][16] in shared memory, both K-major.
+ * A lane holds 128 elements of d [64][256]. */
+#define PTX_8(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define PTX_32(d, i) PTX_8(d, i), PTX_8(d, i + 8), PTX_8(d, i + 16), PTX_8(d, i + 24)
+static __device__ __forceinline__ void ptx_wgmma_m64n256k16(float (&d)[128], unsigned long long a, unsigned long long b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
+               "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+               "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+               "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+               "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+               "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+               "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+               "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+               "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
+               "%128, %129, 1, 1, 1, 0, 0;"
+               : PTX_32(d, 0), PTX_32(d, 32), PTX_32(d, 64), PTX_32(d, 96)
+               : "l"(a), "l"(b));
+}
+
+#endif /* 9.0a */
+#endif /* not the emulator */
