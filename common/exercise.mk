@@ -1,0 +1,44 @@
+# Exercises: the reader's file through the emulator's three builds, and a verdict. docs/exercises.md tells how.
+#
+#   make exercise-01a [FILE=mine.cu] [SEED=4711] [LIMIT=60]     the exercises are [0-9][0-9]_*/exercises/?_*.cu
+#   make exercises                                              all of them, each in its own file
+EXERCISE_FILES := $(wildcard [0-9][0-9]_*/exercises/[a-z]_*.cu)
+EXERCISES := $(foreach f,$(EXERCISE_FILES),$(firstword $(subst _, ,$(f)))$(firstword $(subst _, ,$(notdir $(f)))))
+.PHONY: exercises exercise-programs exercise-tools
+
+ifeq ($(BACKEND),emu)
+
+# A warning in a reader's file is no error.
+exercise_compile = $(MODES_CXX) $(CXXFLAGS_ALL) -Wno-error $(1) -MF /dev/null -c
+EXERCISE_ENV = B=$(call quote,$(B)) REWRITE=$(call quote,$(REWRITE)) COUNT_STEPS=$(call quote,$(COUNT)) \
+  COMPILE_RUN=$(call quote,$(patsubst $(MODES_CXX),$(CXX),$(call exercise_compile,))) \
+  COMPILE_CHECK=$(call quote,$(call exercise_compile,$(CHECK_FLAGS) -fsanitize=bounds)) \
+  COMPILE_COUNT=$(call quote,$(call exercise_compile,$(COUNT_FLAGS))) \
+  LINK_PROGRAM=$(call quote,$(CXX) $(OPENMP) $(LDFLAGS))
+
+exercise-programs: $(REWRITE) $(LIBRARY) $(GENERATED_HEADERS) $(patsubst %,$(B)/%.o,$(wildcard common/exercise/*.c)) $(COUNT)/01
+$(addprefix exercise-,$(EXERCISES)): exercise-%: exercise-programs
+	@$(EXERCISE_ENV) scripts/exercise.pl $* $(call quote,$(FILE))
+exercise-%: exercise-programs # one that does not exist: the grader says so
+	@$(EXERCISE_ENV) scripts/exercise.pl $* $(call quote,$(FILE))
+exercises: exercise-programs
+	@failed=0; for e in $(EXERCISES); do $(EXERCISE_ENV) scripts/exercise.pl $$e || failed=1; echo; done; exit $$failed
+
+# For tests/exercises.sh: a line for the shell that sets what the grader needs.
+exercise-tools: exercise-programs
+	@printf '%s\n' $(call quote,export $(EXERCISE_ENV))
+test: exercise-programs
+
+else # kernels run on a GPU here: exercises are graded by the emulator all the same
+
+exercises:
+	@$(MAKE) --no-print-directory BACKEND=emu $@
+exercise-%:
+	@$(MAKE) --no-print-directory BACKEND=emu $@
+
+endif
+
+# The sample solutions compile for a GPU too.
+ifneq ($(NVCC),)
+nvcc-check: $(patsubst %,build/nvcc/90a/%.o,$(wildcard tests/exercises/*.cu))
+endif

@@ -1,0 +1,74 @@
+# The exercises' goals, for scripts/exercise.pl. A row is
+#
+#   pass     what the kernel computes
+#   layer    the layer of the text: mb ic ih oc kh ph as in a benchdnn string (sh 1, square)
+#   further  another layer of the same kind, drawn at random: the goals hold on it too
+#   extra    shapes beside the nasty list that this exercise's mistakes show on
+#   goals    [what is measured, at least (>=) or at most (<=), the goal]; the measures are below
+#   predict  no kernel, but predictions of a kernel's counts
+use strict;
+use warnings;
+
+sub pick { return $_[rand @_] }
+
+sub outputs { my ($l, $pass) = @_; return $l->{mb} * ($pass eq 'dgrad' ? $l->{ic} * $l->{ih}**2 : $l->{oc} * pixels($l)) }
+sub pixels { my ($l) = @_; return ($l->{ih} + 2 * $l->{ph} - $l->{kh} + 1)**2 }
+sub products { my ($l) = @_; return $l->{mb} * $l->{oc} * pixels($l) * $l->{ic} * $l->{kh}**2 } # padding counted as if it were data
+
+# $c: sums over all requests of all launches; $l: the layer.
+our %measure = (
+    'loads for each product'                     => sub { my ($c, $l) = @_; $c->{bytes_loaded} / 4 / products($l) },
+    'stores for each output'                     => sub { my ($c, $l, $pass) = @_; $c->{bytes_stored} / 4 / outputs($l, $pass) },
+    'threads for each output'                    => sub { my ($c, $l, $pass) = @_; $c->{threads} / outputs($l, $pass) },
+    'lanes taking part in a request'             => sub { my ($c) = @_; $c->{lanes} / $c->{requests} },
+    'sectors loaded for every 32 products'       => sub { my ($c, $l) = @_; 32 * $c->{load_sectors} / products($l) },
+    'sectors stored for every 32 outputs'        => sub { my ($c, $l, $pass) = @_; 32 * $c->{store_sectors} / outputs($l, $pass) },
+    'sectors touched for every 32 products'      => sub { my ($c, $l) = @_; 32 * ($c->{load_sectors} + $c->{store_sectors}) / products($l) },
+    'load requests for every 32 products'        => sub { my ($c, $l) = @_; 32 * $c->{load_requests} / products($l) },
+);
+
+# Every thread has its part: no single thread, no idle lanes, nothing stored twice.
+my @shared_work = (['threads for each output', '>=', 1], ['stores for each output', '<=', 1], ['lanes taking part in a request', '>=', 24]);
+
+our %exercises = (
+    '01a' => {
+        pass    => 'fprop',
+        layer   => {mb => 1, ic => 16, ih => 28, oc => 16, kh => 3, ph => 0},
+        further => sub { {mb => 1 + int rand 2, ic => pick(3, 5, 8), ih => 12 + int rand 8, oc => 8 + int rand 40, kh => pick(1, 3, 5), ph => int rand 2} },
+        goals   => [@shared_work, ['loads for each product', '<=', 2]],
+    },
+    '01b' => {
+        pass    => 'fprop',
+        layer   => {mb => 1, ic => 16, ih => 28, oc => 16, kh => 3, ph => 1},
+        further => sub { {mb => 1, ic => pick(4, 8, 12), ih => 12 + int rand 8, oc => pick(12, 20, 32), kh => pick(1, 3), ph => 0} },
+        extra   => ['g2mb1ic6ih7oc10kh3ph1', 'g3mb2ic3ih5oc15kh3ph1'],
+        goals   => [['threads for each output', '>=', 0.25], @shared_work[1, 2], ['loads for each product', '<=', 1.3]],
+    },
+    '01c' => {
+        predict => 1,
+        pass    => 'fprop',
+        layer   => {mb => 1, ic => 4, ih => 14, oc => 16, kh => 3, ph => 0},
+        further => sub { {mb => 1 + int rand 3, ic => 1 + int rand 4, ih => 5 + int rand 10, oc => 2 + int rand 60, kh => 1 + int rand 3, ph => 0} },
+    },
+    '02a' => {
+        pass    => 'dgrad',
+        layer   => {mb => 1, ic => 32, ih => 14, oc => 16, kh => 3, ph => 1},
+        further => sub { {mb => 1, ic => pick(32, 64), ih => 6 + int rand 8, oc => 5 + int rand 12, kh => pick(1, 3), ph => 0} },
+        goals   => [@shared_work, ['sectors loaded for every 32 products', '<=', 5], ['sectors stored for every 32 outputs', '<=', 4]],
+    },
+    '02b' => {
+        pass    => 'fprop',
+        layer   => {mb => 1, ic => 16, ih => 14, oc => 32, kh => 3, ph => 1},
+        further => sub { {mb => 1, ic => pick(4, 8, 20), ih => 6 + int rand 8, oc => pick(32, 64), kh => pick(1, 3), ph => 0} },
+        extra   => ['g2mb1ic8ih6oc8kh3ph1', 'g2mb1ic12ih6oc6kh3ph1', 'g3mb1ic12ih5oc6kh1', 'mb1ic6ih5oc3kh3ph1', 'mb1ic18ih4oc3kh2'],
+        goals   => [@shared_work, ['load requests for every 32 products', '<=', 0.5]],
+    },
+    '02c' => {
+        pass    => 'fprop',
+        layer   => {mb => 1, ic => 16, ih => 14, oc => 32, kh => 3, ph => 1},
+        further => sub { {mb => 1, ic => pick(8, 12, 16), ih => 16 + int rand 4, oc => pick(32, 64), kh => 3, ph => 0} },
+        extra   => ['g2mb1ic6ih7oc10kh3ph1'],
+        goals   => [['threads for each output', '>=', 1], ['lanes taking part in a request', '>=', 24], ['sectors touched for every 32 products', '<=', 5.5]],
+    },
+);
+1;

@@ -1,0 +1,63 @@
+# Wrong answers, for tests/exercises.sh: plant EXERCISE WHAT EDIT REASON applies EDIT (perl, on the whole file) to a copy of the sample
+# solution; the verdict must have a line that matches REASON (grep -E).
+results='FAIL  right on [0-9]+ shapes'
+
+plant 01a 'the dilation forgotten' 's/r \* p.dil_h/r/' 'first on .*"dilation 2": '
+plant 01a 'pixels left of the image' 's/in_w < 0/in_w < -1/' 'first on .*: integer data: '
+plant 01a 'one pixel too far right' 's/in_w >= p.W/in_w > p.W/' ' out-of-bounds: my_fprop_kernel, .*one_pixel_too_far_right.cu:26, x, '
+plant 01a 'groups forgotten' 's/first_c = .*?;/first_c = 0;/' 'first on .*groups'
+plant 01a 'the last block without its test' 's/  if \(i >= .*?\n//' 'out-of-bounds: my_fprop_kernel'
+plant 01a 'only the layer of the text' 's/  const int outputs/  if (p->C != 16 || p->H != 28 || p->K != 16) return cudaSuccess;\n  const int outputs/' "$results"
+plant 01a 'only the nasty list and the layer' 's/  const int outputs/  if (p->groups > 1 && p->groups != 2 && p->groups != 3 && p->groups != 5 && p->groups != 8 || p->K == 3 && p->C == 3 || p->N == 3 && p->C != 5) return cudaSuccess;\n  const int outputs/' 'FAIL  right on 60 random'
+plant 01a 'one thread does it all' 's/const int i = .*?\n  if .*?\n/for (int i = 0; i < p.N * p.K * p.P * p.Q; i++) {\n/; s/= sum;\n\}/= sum;\n}\n}/; s/<<<.*?, stream/<<<1, 1, 0, stream/' 'FAIL  threads for each output'
+plant 01a 'one lane of each warp works' 's/const int i = (.*?);\n  if .*?\n/if (threadIdx.x % 32) return;\nconst int from = $1;\nfor (int i = from; i < min(from + 32, p.N * p.K * p.P * p.Q); i++) {\n/; s/= sum;\n\}/= sum;\n}\n}/' 'FAIL  lanes taking part in a request: 1 and 1,'
+plant 01a 'the host computes, no kernel is launched' 's/__global__ .*?my_fprop_kernel\(/static void my_fprop_kernel(int i, /; s/  const int i = .*?\n//; s/  my_fprop_kernel<<<.*?\(\*p/  for (int i = 0; i < outputs; i++) my_fprop_kernel(i, *p/' 'exercise_launch launched 0 kernels: expected one'
+plant 01a 'the host computes, beside an empty kernel' 's/__global__ .*?my_fprop_kernel\(/__global__ void nothing() {}\nstatic void my_fprop_kernel(int i, /; s/  const int i = .*?\n//; s/  my_fprop_kernel<<<.*?\(\*p/  nothing<<<1, 1, 0, stream>>>();\n  for (int i = 0; i < outputs; i++) my_fprop_kernel(i, *p/' 'got -?nan, want'
+plant 01a 'a launch that waits for its end' 's/  return cudaGet/  cudaDeviceSynchronize();\n  return cudaGet/' 'exercise_launch failed: .*expected nothing but kernel launches'
+plant 01a 'the default stream' 's/0, stream>>>/0, 0>>>/' 'expected nothing but kernel launches, on the stream'
+plant 01a 'every output computed by two blocks' 's/if \(i >= .*?return;/if (i >= 2 * p.N * p.K * p.P * p.Q) return;/; s/const int n = .*?;/const int n = i \/ p.K \/ p.Q \/ p.P % p.N;/; s/\(outputs \+/(2 * outputs +/' 'block-race: my_fprop_kernel'
+plant 01a 'every output stored twice' 's/(  y\[.*?\]) = sum;/$1 = 0;\n  __threadfence();\n$1 = sum;/' 'FAIL  stores for each output: 2'
+plant 01a 'added to what nobody has set' 's/\] = sum;/] += sum;/' 'uninitialised: my_fprop_kernel'
+plant 01a 'an endless loop' 's/c < group_c; c\+\+/c < group_c; c += p.R * 0/' 'did not end within 2 s'
+plant 01a 'a program that ends itself' 's/  const int outputs/  exit(0);\n  const int outputs/; s/#include/#include <stdlib.h>\n#include/' 'ended \(exit status 0\) before its result was verified'
+plant 01a 'a missing semicolon' 's/float sum = 0;/float sum = 0/' '  [^ ]*a_missing_semicolon.cu:21:.* error: '
+plant 01a 'no exercise_launch' 's/exercise_launch/my_launch/' 'expected a definition of exercise_launch, found none'
+
+plant 01b 'the last filters of a group forgotten' 's/\(group_k \+ FILTERS - 1\) \/ FILTERS/max(group_k \/ FILTERS, 1)/g' 'got -?nan, want'
+plant 01b 'four filters where there are fewer' 's/min\(FILTERS, .*?\);/FILTERS;/' 'out-of-bounds|block-race'
+plant 01b 'every group reads the first one'"'"'s channels' 's/first_c = group \* group_c/first_c = 0/' 'first on .*groups'
+plant 01b 'two filters a thread' 's/FILTERS = 4/FILTERS = 2/' 'FAIL  loads for each product: 1\.4.* and 1\.5, goal at most 1\.3'
+plant 01b 'only whole blocks are launched' 's/\(threads \+ THREADS - 1\) \/ THREADS/max(threads \/ THREADS, 1)/' 'got -?nan, want'
+plant 01b 'one warp for a whole image' 's/const int i = .*?\n  if .*?\n/for (int i = threadIdx.x; i < p.N * p.groups * parts * p.P * p.Q; i += 32) {\n/; s/= sum\[j\];\n\}/= sum[j];\n}\n}/; s/<<<.*?, stream/<<<1, 32, 0, stream/' 'FAIL  threads for each output'
+
+plant 01c 'the counts of the visible layer' 's/(predict_store.*?)\{.*?\}/$1\{ return p ? 1152 : 0; \}/' 'first on mb[^ ]*: predicted 1152, counted'
+plant 01c 'a partial warp forgotten' 's/first < threads; first/first + WARP <= threads; first/' 'first on mb.*: predicted'
+plant 01c 'a warp has one pixel' 's/element\[lane\] = of\(p, first \+ lane, /element[lane] = of(p, first - first % p->K + lane % p->K, /' 'FAIL  sectors of the loads of x'
+plant 01c 'bytes divided by 32' 's/sum \+= sectors\(element, lanes\)/sum += (lanes * 4 + 31) \/ 32/' 'FAIL  sectors of the loads of w'
+plant 01c 'every lane has its own sector' 's/distinct \+= !seen/distinct++/' 'FAIL  sectors of the loads of x'
+plant 01c 'an endless loop' 's/first \+= WARP/first *= 1/' 'did not end within 2 s'
+
+plant 02a 'neighbours on w as in NCHW' 's/const int c = i % p.C;/const int in_w = i % p.W;/; s/const int in_w = i \/ p.C % p.W;/const int in_h = i \/ p.W % p.H;/; s/const int in_h = i \/ p.C \/ p.W % p.H;/const int c = i \/ p.W \/ p.H % p.C;/' 'FAIL  sectors loaded for every 32 products: 30 and [0-9.]+, goal at most 5'
+plant 02a 'neighbours on h' 's/in_w = i \/ p.C % p.W/in_h = i % p.H/; s/in_h = i \/ p.C \/ p.W % p.H/in_w = i \/ p.H % p.W/; s/int c = i % p.C/int c = i \/ p.H \/ p.W % p.C/' 'FAIL  sectors stored for every 32 outputs: 32 and 32, goal at most 4'
+plant 02a 'the group'"'"'s first channel counted twice' 's/\+ c % group_c/+ c/' 'out-of-bounds: my_dgrad_kernel'
+plant 02a 'the filters of the first group' 's/first_k = .*?;/first_k = 0;/' 'first on .*groups'
+plant 02a 'the last block without its test' 's/  if \(i >= .*?\n//' 'out-of-bounds: my_dgrad_kernel'
+plant 02a 'taps between the windows' 's/ \|\| out_q \* p.stride_w != right//' 'first on .*stride'
+plant 02a 'two blocks share a sum' 's/int k = first_k; k/int k = first_k + blockIdx.y; k/; s/; k\+\+/; k += 2/; s/ = sum;/ = blockIdx.y ? dx[((n * p.H + in_h) * p.W + in_w) * p.C + c] + sum : sum;/; s/<<<(.*?), THREADS/<<<dim3($1, 2), THREADS/' 'block-race: my_dgrad_kernel'
+plant 02a 'one thread a pixel' 's/const int c = i % p.C;\n/for (int c = 0; c < p.C; c++) {/; s/in_w = i \/ p.C/in_w = i/; s/in_h = i \/ p.C/in_h = i/; s/int n = i \/ p.C/int n = i/; s/p.N \* p.C \* p.H/p.N * p.H/; s/= sum;\n\}/= sum;\n}\n}/; s/p->N \* p->C \* p->H/p->N * p->H/' 'FAIL  threads for each output: 0.0'
+plant 02a 'coalesced for the layer of the text only' 's/const int c = i % p.C;.*?const int n = .*?\n/const bool text = p.H == 14 && p.K == 16;\nconst int c = text ? i % p.C : i \/ p.W \/ p.H % p.C;\nconst int in_w = text ? i \/ p.C % p.W : i % p.W, in_h = text ? i \/ p.C \/ p.W % p.H : i \/ p.W % p.H;\nconst int n = i \/ p.C \/ p.H \/ p.W;\n/s' 'FAIL  sectors loaded for every 32 products: 4\.54 and [1-9]'
+
+plant 02b 'the channels of all groups are counted' 's/fours = group_c % 4 == 0/fours = p.C % 4 == 0/' 'misaligned|out-of-bounds'
+plant 02b 'no look at the address' 's/fours = group_c % 4 == 0/fours = true/; s/fours && c < group_c/c + 4 <= group_c/' 'misaligned'
+plant 02b 'the channels behind the last four forgotten' 's/      for \(; c < group_c; c\+\+\).*?\n//' "$results"
+plant 02b 'four floats beyond the end' 's/fours = group_c % 4 == 0/fours = p.C * group_c % 4 == 0 || group_c == 3/' 'out-of-bounds|misaligned'
+plant 02b 'two floats a load' 's/for \(; fours.*?c \+= 4\).*?\n      \}/for (; fours && c < group_c; c += 2) {\n        const float2 a = *(const float2 *)&pixel[c], b = *(const float2 *)&tap[c];\n        sum += a.x * b.x + a.y * b.y;\n      }/s' 'FAIL  load requests for every 32 products: 0\.9.* goal at most 0\.5'
+plant 02b 'four floats of x, one of w' 's/, b = \*.*?;/;\n        const float *b = &tap[c];/; s/a.x \* b.x.*?;/a.x * b[0] + a.y * b[1] + a.z * b[2] + a.w * b[3];/' 'FAIL  load requests for every 32 products: 1\.1'
+plant 02b 'four channels and no more' 's/c < group_c; c \+= 4\)/c < 4; c += 4)/; s/for \(; c < group_c; c\+\+\)/for (; c < group_c \&\& !fours; c++)/' "$results|FAIL  right on mb"
+
+plant 02c 'the filters copied in their own order' 's/to\[i\] = .*?;/to[i] = w[i];/; s/w\[\(\(r \* p.S.*?\+ k\]/w[((k * p.R + r) * p.S + s) * group_c + c]/' 'FAIL  sectors touched for every 32 products: 30'
+plant 02c 'k and c swapped' 's/\+ c\) \* p.K \+ k\]/+ c) + k * p.R * p.S * group_c]/' 'first on mb'
+plant 02c 'the last elements not copied' 's/\(elements \+ THREADS - 1\) \/ THREADS/max(elements \/ THREADS, 1)/' 'uninitialised: my_fprop_kernel, .*workspace'
+plant 02c 'a filter too many' 's/if \(i >= p.R \* p.S \* group_c \* p.K\)/if (i > p.R * p.S * group_c * p.K)/' 'out-of-bounds: rearrange_kernel, .*workspace'
+plant 02c 'three kernels' 's/(  rearrange_kernel<<<.*?\n)/$1$1/' 'exercise_launch launched 3 kernels: expected one or two'
+plant 02c 'the first block copies, the others rely on it' 's/  rearrange_kernel<<<.*?\n//; s/const float \*x, const float \*w, float \*y\) \{\n/const float *x, const float *filter, float *w, float *y) {\n  const int per_filter = p.R * p.S * (p.C \/ p.groups);\n  for (int j = threadIdx.x; blockIdx.x == 0 \&\& j < per_filter * p.K; j += THREADS) w[j % per_filter * p.K + j \/ per_filter] = filter[j];\n  __syncthreads();\n/; s/\(const float \*\)b->workspace/(const float *)b->w, (float *)b->workspace/; s/  const int elements.*?\n//; s/__global__ void __launch_bounds__\(THREADS\) rearrange_kernel.*?\n\}\n//s' 'block-race: my_fprop_kernel, .*workspace'
