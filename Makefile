@@ -131,6 +131,10 @@ $(B)/tools/%: $(B)/common/tools/%.c.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK)
+# A tool's kernels, which only nvcc compiles, stand in a folder of its name.
+ifeq ($(BACKEND),cuda)
+$(B)/tools/calibrate: $(patsubst %,$(B)/%.o,$(wildcard common/tools/calibrate/*.cu))
+endif
 $(B)/tests/%: $(B)/tests/%.c.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
@@ -144,7 +148,7 @@ $(B)/tests/%: $(B)/tests/%.cu.o $(LIBRARY)
 $(LIBRARY): $(HARNESS) $(RUNTIME) $(STAMP)
 	$(Q)rm -f $@ && ar rcs $@ $(filter-out $(STAMP),$^)
 
-.PHONY: help all steps bench test image docs nvcc-check compare-counts clean
+.PHONY: help all steps bench batch plots test image docs figures train nvcc-check compare-counts calibrate clean
 help:
 	@echo "make bench                 every step: verified, and timed on a GPU; tables and CSV in build/results/"
 	@echo "make test                  all tests; ends with 'N passed, N failed'"
@@ -153,11 +157,19 @@ help:
 	@echo "make run-01                run it; SHAPE='mb1ic16ih28oc16oh28kh3ph1' PASS=fprop|dgrad|wgrad KERNEL=01a SUITE=nasty BATCH=8 ARGS='--help'"
 	@echo "make image                 filter a photograph; IMAGE=photo.png FILTER=sobel|gaussian|sharpen|emboss|FILE SIZE=4000 STEP=02"
 	@echo "make bench SUITE=resnet50  one suite of common/suites/ (or a file of benchdnn lines) through every step"
+	@echo "make batch                 one layer with 1 to 256 images through every step (needs a GPU); SHAPE= PASS="
+	@echo "make plots                 draw the results (build/results/ if a GPU was timed there, else docs/results/h200/); RESULTS=FOLDER LAYER='mb16ic64...'"
 	@echo "make nvcc-check            compile every kernel with nvcc for $(if $(NVCC),sm_80 sm_90a sm_$(NEWEST_ARCH),its architectures) (needs no GPU)"
 	@echo "make check-01              run a step under the emulator's checker: bounds, races, uninitialised reads (make check: all steps)"
 	@echo "make count-01              count its memory requests, sectors and bank conflicts, line by line; SHAPE= PASS= KERNEL= GPU=h200"
+	@echo "make exercise-01a          grade an exercise, without a GPU: right, free of races, its counts (docs/exercises.md); FILE=mine.cu SEED=7; make exercises"
 	@echo "make compare-counts        those counts beside ncu's (needs a GPU)"
-	@echo "make docs                  put the output of commands into docs/ again"
+	@echo "make profile-02            ncu: a step's kernels beside the step before; PASS= KERNEL= SHAPE= AGAINST=01a (make profile-metrics: what the rows mean)"
+	@echo "make sanitize              compute-sanitizer over every kernel; STEP=02 TOOL=racecheck (both need a GPU)"
+	@echo "make sass-02               the machine code of its hottest loops, counted by kind (needs no GPU); PASS= KERNEL= ARCH=90a"
+	@echo "make calibrate             measure this GPU's limits: bandwidths, rates, latencies; build/results/calibrate.csv (needs a GPU)"
+	@echo "make docs                  put the output of commands into docs/ again (make figures: draw docs/figures/ again; needs matplotlib)"
+	@echo "make train                 the three passes at work: two small layers learn a filter"
 	@echo "make clean                 remove build/"
 	@echo
 	@echo "This machine: BACKEND=$(BACKEND) ($(if $(filter cuda,$(BACKEND)),GPU of compute capability $(ARCH),emulator: $(if $(NVCC),nvcc but no GPU,no nvcc)$(if $(OPENMP),,; $(CC) has no OpenMP: one thread)))"
@@ -167,17 +179,37 @@ all steps: $(addprefix $(B)/,$(STEPS)) $(addprefix $(B)/tools/,$(TOOLS))
 bench: $(addprefix $(B)/,$(STEPS))
 	@scripts/bench.sh $(B) $(call quote,$(SUITE))
 
+batch: $(if $(filter cuda,$(BACKEND)),$(addprefix $(B)/,$(filter-out 00,$(STEPS))))
+	@scripts/batch.sh $(B) $(call quote,$(SHAPE)) $(call quote,$(PASS))
+
+plots:
+	@scripts/plots.sh $(call quote,$(RESULTS)) $(call quote,$(LAYER))
+
 image: $(addprefix $(B)/,$(STEPS)) $(B)/tools/image
 	@scripts/image.sh $(B) $(call quote,$(IMAGE)) $(call quote,$(FILTER)) $(call quote,$(SIZE)) $(call quote,$(STEP))
 
 # What the docs show is the output of the commands they name.
 docs:
-	@scripts/fill_docs.pl $(wildcard docs/*.md)
+	@scripts/fill_docs.pl README.md $(wildcard docs/*.md)
+
+# The figures that are drawn, not measured; and those of docs/gpu.md, out of what make calibrate measured.
+figures:
+	@. scripts/find_python.sh; find_python build/venv; \
+	[ "$$python" ] || { echo "figures: expected Python with matplotlib, which is neither here nor can be installed"; exit 2; }; \
+	"$$python" scripts/figures.py docs/figures && PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_gpu.py docs/results/h200/calibrate.csv docs/figures
+
+train: $(B)/tools/train
+	@$<
 
 # On a machine with a GPU and ncu: the emulator's counts beside the hardware's counters.
 compare-counts: $(addprefix build/cuda/,$(filter-out 00,$(STEPS)) tests/count_kernels tests/check_tiled)
 	@$(MAKE) --no-print-directory BACKEND=emu $(addprefix build/count/,$(filter-out 00,$(STEPS)) tests/count_kernels tests/check_tiled)
 	@scripts/compare_counts.sh $(SHAPE)
+
+# On a machine with a GPU: what it can do, beside common/gpus.h.
+calibrate: $(B)/tools/calibrate
+	@mkdir -p build/results
+	@$< --csv build/results/calibrate.csv $(ARGS)
 
 # Compiling for GPUs that are not here: warnings are errors.
 CHECK_ARCHS = 80 90a $(NEWEST_ARCH)
@@ -189,7 +221,7 @@ build/nvcc/$(1)/%.cu.o: %.cu
 endef
 ifneq ($(NVCC),)
 $(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a))))
-NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)/%.o,$(wildcard common/*.cu [0-9][0-9]_*/*.cu)))
+NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)/%.o,$(wildcard common/*.cu common/tools/*/*.cu [0-9][0-9]_*/*.cu)))
 endif
 nvcc-check: $(NVCC_CHECK)
 	@echo "nvcc: $(if $(NVCC),every .cu file compiled for $(addprefix sm_,$(CHECK_ARCHS)),not here: nothing compiled)"
@@ -201,4 +233,6 @@ clean:
 	rm -rf build
 
 -include common/emu/modes.mk
+-include common/exercise.mk
+-include common/profile.mk
 -include $(shell find build -name '*.d' 2>/dev/null)

@@ -4,13 +4,23 @@
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# verified STEP TEXT ARGUMENTS...: the step must end with status 0, something right, nothing wrong and nothing skipped.
+# The reasons that a step's kernels may give for passing over a problem; a step that is not here computes every one.
+may_skip() {
+  case $1 in
+  03) echo '03[a-d]: stride is not 1 ' ;; # as dgrad
+  04) echo '04[a-z]: (more than one input channel per output channel|stride or dilation is not 1|the filters exceed 64 KiB)' ;;
+  *) echo '^$' ;;
+  esac
+}
+
+# verified STEP TEXT ARGUMENTS...: the step must end with status 0, something right, nothing wrong, nothing skipped but for its reasons.
 verified() {
-  local step=$1 text=$2 status
+  local step=$1 text=$2 status skipped
   shift 2
   "$B/$step" --no-time "$@" >"$log" 2>&1
   status=$?
-  grep -qE '^[1-9][0-9]* right, 0 wrong, 0 skipped$' "$log" || status=1
+  skipped=$(grep -cE "SKIP $(may_skip "$step")" "$log")
+  grep -qE "^[1-9][0-9]* right, 0 wrong, $skipped skipped$" "$log" || status=1
   ok "$status" "$step $text: $(tail -n 1 "$log")"
   [ "$status" -eq 0 ] || grep -B 3 -A 6 -m 2 -E 'WRONG|SKIP|:' "$log" | sed 's/^/# /'
 }
@@ -25,6 +35,14 @@ for main in [0-9][0-9]_*/main.c; do
     for seed in 1 2 3; do EMU_SEED=$seed verified "$step" "in a shuffled order of blocks and lanes ($seed)" --random 30 --seed $((10 + seed)); done
   fi
 done
+
+# What these steps are for, they may not pass over.
+verified_all() {
+  verified "$@"
+  ok "$(grep -c SKIP "$log")" "... and nothing skipped"
+}
+verified_all 03 "forward on the nasty list" --suite nasty --pass fprop
+verified_all 04 "on planes" --suite tests/planes --pass fprop
 
 # One kernel against another through .npy files: what 00 writes, 00 and 01 read and agree on.
 folder=$(mktemp -d)
