@@ -1,0 +1,118 @@
+/* 04b: a window of rows that rolls down the image in registers.
+ *
+ * Idea:     a thread owns 4 neighbouring columns and walks down the image. It reads every row once, four pixels in one load, gets the pixels
+ *           left and right of its own from its neighbours' registers, and adds the row's part to all output rows whose windows it lies in;
+ *           their unfinished sums live in registers. A sum that is complete is stored.
+ * Change:   against 04a a thread has 4 columns x 8 rows instead of one output; the filter's size is a template parameter, so that all
+ *           loops disappear, loads are started rows ahead, and the filter's elements stay put in registers. (Constant memory would serve
+ *           as well, but filling it is a copy of its own.)
+ * Expect:   04a asks the L1 for R x S pixels per output, this one for 1.5. The memory becomes the limit: a picture of 4000 x 4000, read and
+ *           written, takes 30 us.
+ * Lanes:    the first and the last lane of a warp have one neighbour only: they load pixels and compute nothing of use, 2 lanes of 32.
+ * Rows:     a block's warps lie below each other, so that the rows that two of them need are fetched once, into the L1.
+ * Sizes:    3x3, 5x5, 7x7, stride 1, no dilation, padding S / 2 left and right, W a multiple of 4; else a plain kernel does it.
+ *           One input channel per output channel (C == groups): pictures, and depthwise layers.
+ * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
+#include <cuda_runtime.h>
+
+#include "common/plain.h"
+
+enum { WARPS = 4, THREADS = 32 * WARPS, COLS = 4, STRIP = 8, BP = WARPS * STRIP, BQ = 30 * COLS };
+
+/* SIZE x SIZE filters. A block: BP x BQ outputs of one plane y[n, k]; a warp: STRIP rows of them; a thread: COLS columns of these. */
+template <int SIZE>
+__global__ void __launch_bounds__(THREADS, SIZE == 3 ? 7 : SIZE == 5 ? 5 : 3) window_kernel(conv_problem p, const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y) {
+  constexpr int PAD = SIZE / 2;
+  const int tiles_q = (p.Q + BQ - 1) / BQ, tiles_p = (p.P + BP - 1) / BP, lane = threadIdx.x % 32;
+  const int first_q = blockIdx.x % tiles_q * BQ + (lane - 1) * COLS;
+  const int first_p = blockIdx.x / tiles_q % tiles_p * BP + threadIdx.x / 32 * STRIP, first_h = first_p - p.pad_top;
+  const int plane = blockIdx.x / tiles_q / tiles_p, k = plane % p.K, n = plane / p.K;
+  const bool in_image = first_q >= 0 && first_q < p.W; /* W is a multiple of 4: all four columns or none */
+  const bool stores = in_image && lane > 0 && lane < 31;
+  const float *column = x + (int64_t)(n * p.C + k / (p.K / p.groups)) * p.H * p.W + first_q;
+  float *result = y + ((int64_t)plane * p.P + first_p) * p.Q + first_q;
+
+  float4 pixels[STRIP + SIZE - 1]; /* the rows under my windows; the compiler decides how many of them are on their way at a time */
+#pragma unroll
+  for (int i = 0; i < STRIP + SIZE - 1; i++) {
+    const bool inside = in_image && first_h + i >= 0 && first_h + i < p.H;
+    pixels[i] = inside ? *(const float4 *)(column + (int64_t)(first_h + i) * p.W) : make_float4(0, 0, 0, 0);
+  }
+  float filter[SIZE * SIZE], sum[STRIP][COLS] = {}; /* of the sums, SIZE rows at a time are in use */
+#pragma unroll
+  for (int i = 0; i < SIZE * SIZE; i++) filter[i] = w[k * SIZE * SIZE + i];
+
+#pragma unroll
+  for (int i = 0; i < STRIP + SIZE - 1; i++) {
+    const float mine[COLS] = {pixels[i].x, pixels[i].y, pixels[i].z, pixels[i].w};
+    float row[PAD + COLS + PAD];
+#pragma unroll
+    for (int j = 0; j < COLS; j++) row[PAD + j] = mine[j];
+#pragma unroll
+    for (int j = 0; j < PAD; j++) {
+      row[j] = __shfl_up_sync(0xffffffff, mine[COLS - PAD + j], 1);
+      row[PAD + COLS + j] = __shfl_down_sync(0xffffffff, mine[j], 1);
+    }
+#pragma unroll
+    for (int r = 0; r < SIZE; r++) {
+      if (i - r < 0 || i - r >= STRIP) continue; /* my output row i - r has this row under its filter row r */
+#pragma unroll
+      for (int s = 0; s < SIZE; s++)
+#pragma unroll
+        for (int j = 0; j < COLS; j++) sum[i - r][j] += row[j + s] * filter[r * SIZE + s];
+    }
+    const int done = i - (SIZE - 1);
+    if (done >= 0 && stores && first_p + done < p.P) {
+      const float *out = sum[done < 0 ? 0 : done];
+      *(float4 *)(result + (int64_t)done * p.Q) = make_float4(out[0], out[1], out[2], out[3]);
+    }
+  }
+}
+
+/* Any other filter, stride, dilation, padding and width: one thread per output, as in 02a. */
+__global__ void __launch_bounds__(THREADS) any_filter_kernel(conv_problem p, const float *x, const float *w, float *y) {
+  const int i = blockIdx.x * THREADS + threadIdx.x;
+  if (i >= p.N * p.K * p.P * p.Q) return;
+  const int out_q = i % p.Q, out_p = i / p.Q % p.P, k = i / p.Q / p.P % p.K, n = i / p.Q / p.P / p.K;
+  const float *image = x + (n * p.C + k / (p.K / p.groups)) * p.H * p.W;
+  float sum = 0;
+  for (int r = 0; r < p.R; r++)
+    for (int s = 0; s < p.S; s++) {
+      const int in_h = out_p * p.stride_h - p.pad_top + r * p.dil_h, in_w = out_q * p.stride_w - p.pad_left + s * p.dil_w;
+      if (in_h >= 0 && in_h < p.H && in_w >= 0 && in_w < p.W) sum += image[in_h * p.W + in_w] * w[(k * p.R + r) * p.S + s];
+    }
+  y[i] = sum;
+}
+
+/* ---------------------------------------------------------------- host */
+
+typedef void (*conv_plane_kernel)(conv_problem p, const float *x, const float *w, float *y);
+
+/* The kernel for this filter; NULL: the plain one. */
+static conv_plane_kernel window_of(const conv_problem *p) {
+  const bool same = p->stride_h == 1 && p->stride_w == 1 && p->dil_h == 1 && p->dil_w == 1 && p->pad_left == p->S / 2 && p->Q == p->W;
+  if (!same || p->R != p->S || p->W % 4 != 0) return NULL;
+  switch (p->S) {
+    case 3: return window_kernel<3>;
+    case 5: return window_kernel<5>;
+    case 7: return window_kernel<7>;
+    default: return NULL;
+  }
+}
+
+static const char *unsupported(const conv_problem *p, const conv_device *device) {
+  if (p->C != p->groups) return "more than one input channel per output channel";
+  return plain_unsupported(p, device);
+}
+
+static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  const conv_plane_kernel kernel = window_of(p);
+  const int outputs = p->N * p->K * p->P * p->Q, tiles = ((p->Q + BQ - 1) / BQ) * ((p->P + BP - 1) / BP);
+  if (kernel)
+    kernel<<<p->N * p->K * tiles, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
+  else
+    any_filter_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
+  return cudaGetLastError();
+}
+
+FP32_ROW(window_fprop, "04b", "a window of rows rolls down in registers", PASS_FPROP, unsupported, launch_fprop, plain_growth_fprop);
