@@ -55,6 +55,7 @@ typedef struct cudnn_options {
   bool layouts[LAYOUT_COUNT]; /* to try; none: NHWC for fp16, both for fp32; fused: the task's */
   bool search;            /* even if the winners' file knows the task */
   bool keep_all;          /* list every timed plan in `all` */
+  bool any_math;          /* also engines that round inputs to less than the task does (TF32): what would they bring? */
   const char *winners[2]; /* files of earlier winners to look the task up in, in this order; may be NULL or missing */
   const char *append_to;  /* a file that gets a line after a search; may be NULL */
   const char *gpu;        /* the GPU's name, the winners' key */
@@ -71,6 +72,7 @@ typedef struct cudnn_candidate {
   double us;               /* cold L2, quick: for ranking, not for a table */
   unsigned note_bits;      /* the same, for cudnn_growth */
   double worst_share;      /* of the bound, when it was checked; else 0 */
+  double plain_share;      /* fp32: of the bound that a plain sum would have; above 1 for transforms */
   bool checked;            /* its output was compared with the reference, and right */
 } cudnn_candidate;
 
@@ -84,7 +86,7 @@ typedef struct cudnn_counts {
   int not_capturable; /* ran, but not inside a CUDA graph */
   int failed;         /* built, but an error when run */
   int wrong;          /* among the fastest, with a wrong result */
-  double wrong_share; /* the fastest of these: worst error as a share of the bound; and its tag */
+  double wrong_us, wrong_share; /* the fastest of these: its time, its worst error as a share of the bound, its tag */
   char wrong_tag[CUDNN_TAG];
   int cut;            /* known, but the plans or the seconds were used up */
   int runtime_built;  /* of the timed: compiled at run time (NVRTC) */

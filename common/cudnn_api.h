@@ -100,7 +100,7 @@ typedef struct engine_facts {
 } engine_facts;
 
 engine_facts engine_ask(const cudnn_graph *g, int engine);
-/* fp32: no tensor cores and no rounded inputs; fp16: no sums below fp32. */
+/* By its notes. fp32: no tensor cores and no rounded inputs; fp16: no sums below fp32. */
 bool notes_same_math(unsigned notes, conv_dtype dtype);
 void notes_print(unsigned notes, char text[CUDNN_NOTES]);
 
@@ -162,7 +162,8 @@ try_result bench_time(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p,
 typedef struct tried_plan {
   cudnn_plan *plan; /* NULL once taken over by the caller */
   const cudnn_graph *graph;
-  double us;
+  double us, build_seconds;
+  bool wrong; /* it was checked */
 } tried_plan;
 
 /* Everything that was tried so far. Starts as zeros, with options and bench set. */
@@ -173,7 +174,8 @@ typedef struct plan_search {
   cudnn_config *seen;    /* whatever became of them */
   int count, seen_count, room, seen_room;
   cudnn_counts counts;
-  double start; /* seconds of a monotonic clock */
+  bool checked; /* results are compared with the reference, or were when the tag was written down */
+  double start, deadline; /* seconds of search_clock; deadline: what is built by then but not timed is cut; 0: none */
   bool lost;    /* an error made the device unusable */
   char why[CUDNN_ERROR / 2]; /* the last configuration was not entered */
 } plan_search;

@@ -137,24 +137,30 @@ static int keep(cudnn_baseline *b, tried_plan *tried, const cudnn_truth *truth, 
   cudnn_session *s = b->session;
   cudnn_candidate c = describe(s, tried);
   if (truth) {
-    bool right = false;
+    bool right = false, ignored;
     const bool random = truth->reference->random;
-    const double growth = cudnn_growth(&s->task, c.note_bits, random), wide = cudnn_unnoted_growth(&s->task, c.note_bits, random);
+    const double plain = cudnn_growth(&s->task, 0, random), growth = cudnn_growth(&s->task, c.note_bits, random);
+    const double wide = cudnn_unnoted_growth(&s->task, c.note_bits, random);
     if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, growth, &right, &c.worst_share, error, error_size)) return -2;
+    c.plain_share = c.worst_share;
     if (!right && wide > growth) {
       double share = 0;
       if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, wide, &right, &share, error, error_size)) return -2;
       if (right) {
-        snprintf(c.notes, sizeof c.notes, "error %.2g times a plain sum's bound: Winograd, not noted", c.worst_share);
+        snprintf(c.notes, sizeof c.notes, "error %.2g times a plain sum's bound: Winograd, not noted", c.plain_share);
         c.note_bits |= 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD;
         c.worst_share = share;
       }
+    } else if (right && growth > plain && s->task.dtype == DTYPE_FP32) {
+      if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, plain, &ignored, &c.plain_share, error, error_size)) return -2;
     }
     if (!right) {
       if (b->counts.wrong++ == 0) {
+        b->counts.wrong_us = c.us;
         b->counts.wrong_share = c.worst_share;
         memcpy(b->counts.wrong_tag, c.tag, CUDNN_TAG);
       }
+      tried->wrong = true;
       return -1;
     }
     c.checked = true;
@@ -177,6 +183,16 @@ static bool is_alias(const cudnn_baseline *b, const tried_plan *tried) {
   return false;
 }
 
+/* Many configurations of its engine have proved wrong: the others are not worth a check. */
+static bool is_of_wrong_kind(const plan_search *search, int index) {
+  enum { ENOUGH = 6 };
+  const tried_plan *tried = search->tried;
+  int wrong = 0;
+  for (int i = 0; i < index; i++)
+    wrong += tried[i].wrong && tried[i].graph == tried[index].graph && tried[i].plan->config.engine == tried[index].plan->config.engine;
+  return wrong >= ENOUGH;
+}
+
 /* What a user gets: heuristic mode A's first plan that does the task's math, fits the workspace and runs. Tried now if it was not yet. */
 static int keep_heuristic(cudnn_baseline *b, const cudnn_truth *truth, char *error, size_t error_size) {
   enum { LIST = 32 };
@@ -191,7 +207,7 @@ static int keep_heuristic(cudnn_baseline *b, const cudnn_truth *truth, char *err
     for (int k = 0; k < search->count && at < 0; k++)
       if (search->tried[k].plan && config_equal(&search->tried[k].plan->config, &list[i])) at = k;
     if (at < 0 && search_try(search, &(proposal){&s->graph[0], list[i]}, 1, 0)) at = search->count - 1;
-    if (at < 0) continue;
+    if (at < 0 || search->tried[at].wrong) continue;
     const int kept = keep(b, &search->tried[at], truth, error, error_size);
     if (kept != -1) return kept;
   }
@@ -214,8 +230,10 @@ static int conclude(cudnn_baseline *b, const cudnn_truth *truth, bool with_heuri
     for (int i = 0; b->all && i < search->count; i++) b->all[b->all_count++] = describe(s, &search->tried[i]);
     if (b->all) qsort(b->all, (size_t)b->all_count, sizeof *b->all, by_time);
   }
-  for (int i = 0; i < search->count && b->count < CUDNN_BEST && !search->lost; i++)
-    if (!is_alias(b, &search->tried[i]) && keep(b, &search->tried[i], truth, error, error_size) == -2) return -1;
+  for (int i = 0; i < search->count && b->count < CUDNN_BEST && !search->lost; i++) {
+    if (b->count && search->tried[i].us > SEARCH_GIVE_UP * b->plan[0].us) break; /* will not win, and may take seconds to time */
+    if (!is_alias(b, &search->tried[i]) && !is_of_wrong_kind(search, i) && keep(b, &search->tried[i], truth, error, error_size) == -2) return -1;
+  }
   b->best = b->count;
   if (with_heuristic && !search->lost) b->heuristic = keep_heuristic(b, truth, error, error_size);
   if (search->lost || b->heuristic == -2) {
@@ -241,8 +259,11 @@ static int conclude(cudnn_baseline *b, const cudnn_truth *truth, bool with_heuri
 
 /* ---------------------------------------------------------------- the interface */
 
-/* Builds and times plans by their tags. Returns how many could be. */
+/* Builds and times plans by their tags, CUDNN_BEST at most. Returns how many could be. */
 static int try_tags(cudnn_session *s, const char (*tags)[CUDNN_TAG], int count) {
+  s->search.checked = true;
+  proposal list[CUDNN_BEST];
+  int listed = 0;
   for (int i = 0; i < count; i++) {
     cudnn_config config;
     if (config_parse(&config, s->task.layout, tags[i])) {
@@ -250,8 +271,9 @@ static int try_tags(cudnn_session *s, const char (*tags)[CUDNN_TAG], int count) 
       continue;
     }
     for (int g = 0; g < s->graphs; g++)
-      if (s->graph[g].layout == config.layout) search_try(&s->search, &(proposal){&s->graph[g], config}, 1, 0);
+      if (s->graph[g].layout == config.layout) list[listed++] = (proposal){&s->graph[g], config};
   }
+  if (listed) search_try(&s->search, list, listed, 0);
   return s->search.count;
 }
 
@@ -290,6 +312,7 @@ int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_bu
       from_file = found == 0 && try_tags(b->session, (const char(*)[CUDNN_TAG])known.tag, known.count) > 0;
     }
     search->counts.from_file = from_file;
+    search->checked = from_file || truth;
     if (!from_file) search_run(search, b->session->graph, b->session->graphs);
     status = conclude(b, truth, true, error, error_size);
     if (!status && !from_file) remember(b, task, o, asked);

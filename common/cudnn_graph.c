@@ -42,12 +42,21 @@ static cudnnBackendDescriptor_t make_like(cudnn_graph *g, int64_t uid, const con
   return make_tensor(g, uid, t->dim, t->stride, type, 16);
 }
 
+/* Padding behind the image. A problem has as much as its last window reads; a user writes the same as before the image, and with a stride
+ * the last rows of it may be read by no window. Where the output is the same, so do we: cuDNN's specialised engines want both sides alike. */
+static int64_t pad_after(int in, int filter, int out, int stride, int dil, int before, int after) {
+  const int64_t extent = (int64_t)(filter - 1) * dil + 1;
+  return (in + 2 * (int64_t)before - extent) / stride + 1 == out ? before : after;
+}
+
 static cudnnBackendDescriptor_t make_convolution(cudnn_graph *g, const conv_problem *p) {
   cudnn_pool *pool = &g->pool;
   cudnnBackendDescriptor_t d = pool_create(pool, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
   const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-  const int64_t before[2] = {p->pad_top, p->pad_left}, after[2] = {p->pad_bottom, p->pad_right};
+  const int64_t before[2] = {p->pad_top, p->pad_left};
+  const int64_t after[2] = {pad_after(p->H, p->R, p->P, p->stride_h, p->dil_h, p->pad_top, p->pad_bottom),
+                            pad_after(p->W, p->S, p->Q, p->stride_w, p->dil_w, p->pad_left, p->pad_right)};
   const int64_t stride[2] = {p->stride_h, p->stride_w}, dilation[2] = {p->dil_h, p->dil_w};
   pool_set(pool, d, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute);
   pool_set(pool, d, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);

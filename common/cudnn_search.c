@@ -61,13 +61,20 @@ static bool hopeless(const plan_search *s, const engine_facts *facts) {
   return best < margin * 2e6 * problem_macs(s->bench->task->problem) / s->options.fp32_flops;
 }
 
+/* The same math as the task's? fp16 engines noted for reduced-precision sums may keep them in fp32 all the same (9.19's for three input
+ * channels does): where results are checked, the check decides. */
+static bool admitted(const plan_search *s, unsigned notes) {
+  const conv_dtype dtype = s->bench->task->dtype;
+  return s->options.any_math || notes_same_math(notes, dtype) || (s->checked && dtype == DTYPE_FP16);
+}
+
 /* Leaves out what was seen and what does other math; makes jobs of the rest. */
 static int select_jobs(plan_search *s, const proposal *list, int count, build_job jobs[BUILDERS]) {
   int selected = 0;
   for (int i = 0; i < count && selected < BUILDERS; i++) {
     if (seen_before(s, &list[i].config)) continue;
     const engine_facts facts = engine_ask(list[i].graph, list[i].config.engine);
-    if (facts.usable && !notes_same_math(facts.notes, s->bench->task->dtype)) {
+    if (facts.usable && !admitted(s, facts.notes)) {
       s->counts.other_math++;
       snprintf(s->why, sizeof s->why, "its engine does other math than the task's");
       continue;
@@ -93,7 +100,7 @@ static bool enter(plan_search *s, const build_job *job, double give_up_us) {
     snprintf(s->why, sizeof s->why, "wants a workspace of %zu bytes", plan->workspace);
     return false;
   }
-  *entry = (tried_plan){.plan = plan, .graph = job->graph};
+  *entry = (tried_plan){.plan = plan, .graph = job->graph, .build_seconds = job->seconds};
   const try_result result = bench_time(s->bench, job->graph, plan, give_up_us, &entry->us);
   if (result == TRIED_TIMED) {
     s->count++;
@@ -124,7 +131,9 @@ int search_try(plan_search *s, const proposal *list, int count, double give_up_u
       s->counts.slowest_build = jobs[i].seconds;
       config_print(&jobs[i].config, s->bench->task->layout, s->counts.slowest_tag);
     }
-    if (jobs[i].built) {
+    if (jobs[i].built && s->deadline > 0 && search_clock() >= s->deadline) {
+      s->counts.cut++; /* one launch can take seconds */
+    } else if (jobs[i].built) {
       kept = enter(s, &jobs[i], give_up_us);
     } else {
       s->counts.refused++;
@@ -215,6 +224,7 @@ static void collect(proposals *q, const cudnn_graph *graphs, int graph_count) {
 
 /* Tries proposals from *next on. */
 static void work_off(plan_search *s, const proposals *q, int *next, search_limit until) {
+  s->deadline = search_limit_of(s, 1).second;
   while (*next < q->count && !search_reached(s, until)) {
     const bool first = s->count == 0;
     const int left = q->count - *next, count = first ? 1 : left < BUILDERS ? left : BUILDERS; /* one thread makes the first handle */
@@ -223,12 +233,14 @@ static void work_off(plan_search *s, const proposals *q, int *next, search_limit
     const double warm = search_clock() + warm_up_seconds; /* clocks rise */
     while (first && entered && search_clock() < warm && bench_time(s->bench, s->tried->graph, s->tried->plan, 0, &s->tried->us) == TRIED_TIMED) {}
   }
+  s->deadline = 0;
 }
 
-/* The fastest once more, in turns, so that a clock drift does not choose among them. */
+/* The fastest once more, in turns, so that a clock drift does not choose among them. Sorted by time. */
 static void run_off(plan_search *s) {
   enum { ROUNDS = 3 };
-  const int finalists = s->count < FINALISTS ? s->count : FINALISTS;
+  int finalists = 0;
+  while (finalists < s->count && finalists < FINALISTS && s->tried[finalists].us <= SEARCH_GIVE_UP * s->tried[0].us) finalists++;
   double sum[FINALISTS] = {0};
   int rounds[FINALISTS] = {0};
   for (int round = 0; round < ROUNDS; round++)

@@ -55,7 +55,7 @@ typedef struct {
   plan_search *search;
   const cudnn_graph *graph;
   cudnn_config best;
-  double us;
+  double us, build_seconds; /* build_seconds: of the engine's default; its siblings will take as long */
   search_limit until;
 } sweep_state;
 
@@ -64,7 +64,7 @@ static void turn(sweep_state *w, int type, const int64_t *value, int values) {
   plan_search *s = w->search;
   const cudnn_config from = w->best;
   for (int done = 0; done < values;) {
-    if (search_reached(s, w->until)) {
+    if (search_reached(s, w->until) || search_clock() + w->build_seconds > w->until.second) {
       s->counts.cut += values - done;
       return;
     }
@@ -117,7 +117,8 @@ void search_sweep(plan_search *s) {
     const int tried = search_tried(s);
     const double now = search_clock();
     const search_limit until = {.plans = tried + (all.plans - tried) / (leaders - i), .second = now + (all.second - now) / (leaders - i)};
-    sweep_state w = {.search = s, .graph = leader[i].graph, .best = leader[i].plan->config, .us = leader[i].us, .until = until};
+    sweep_state w = {.search = s, .graph = leader[i].graph, .best = leader[i].plan->config, .us = leader[i].us, .build_seconds = leader[i].build_seconds,
+                     .until = until};
     sweep(&w);
   }
 }

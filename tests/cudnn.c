@@ -1,6 +1,7 @@
 /* cuDNN as a baseline: what can be checked without running it. Winners' files; and where the library is there, graphs and plans for a GPU
  * that need not be: cuDNN builds them from a device's properties. */
 #include "common/cudnn_api.h"
+#include "common/cudnn_csv.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,48 @@ static void winners(void) {
     fclose(f);
   }
   ok(cudnn_winners_lookup(path, &task, gpu, 91900, 1 << 20, &found, error, sizeof error) == -1 && strstr(error, ":5: expected"), "a damaged line is named: %s", error);
+  unlink(path);
+}
+
+/* ---------------------------------------------------------------- results */
+
+/* Fields of a CSV line; commas inside quotes do not count. */
+static int fields(const char *line) {
+  int count = 1;
+  bool quoted = false;
+  for (; *line; line++) {
+    if (*line == '"') quoted = !quoted;
+    count += *line == ',' && !quoted;
+  }
+  return count;
+}
+
+static void results(void) {
+  conv_problem p;
+  char error[512] = "", path[] = "/tmp/cudnn-XXXXXX", line[4][2048];
+  problem_parse(&p, "mb2ic8ih9oc16kh3ph1n\"a, \"", error, sizeof error);
+  const int file = mkstemp(path);
+  if (file < 0) {
+    ok(0, "a file in /tmp");
+    return;
+  }
+  close(file);
+  const cudnn_task task = task_of(&p, PASS_DGRAD, DTYPE_FP16, LAYOUT_NHWC);
+  const machine m = {.device.name = "GPU \"X\", 2nd", .peaks = {.fp32_flops = 1e12, .fp16_flops = 2e12, .bytes_per_second = 1e11}};
+  cudnn_baseline b = {.heuristic = 1, .best = 1, .count = 2, .plan = {{.tag = "eng1", .notes = "a, b", .checked = true, .worst_share = 0.5}, {.tag = "eng2_k1=3"}}};
+  contender turn[CUDNN_BEST + 1] = {{.median_us = 3, .min_us = 2.5, .p90_us = 4}, {.median_us = 2, .min_us = 1.5, .p90_us = 2.25}};
+  int status = cudnn_csv_add(path, &task, &m, &b, turn, error, sizeof error);
+  b.heuristic = -1, b.count = 1;
+  status |= cudnn_csv_add(path, &task, &m, &b, turn, error, sizeof error);
+  FILE *f = fopen(path, "r");
+  int lines = 0;
+  while (f && lines < 4 && fgets(line[lines], sizeof line[0], f)) lines++;
+  if (f) fclose(f);
+  ok(status == 0 && lines == 3 && fields(line[0]) == fields(line[1]) && fields(line[0]) == fields(line[2]), "two rows under one header line, %d, %d and %d fields %s",
+     fields(line[0]), fields(line[1]), fields(line[2]), error);
+  ok(lines == 3 && strstr(line[1], ",2.000,1.500,2.250,eng2_k1=3,") && strstr(line[1], ",2.000,eng2_k1=3,"), "the heuristic's plan is the best one where it came out fastest");
+  ok(lines == 3 && strstr(line[2], ",3.000,2.500,4.000,eng1,\"a, b\",0,0.5000,,,,search,"), "without a heuristic's plan its fields are empty");
+  ok(cudnn_csv_add("/nonexistent/file", &task, &m, &b, turn, error, sizeof error) == -1 && strstr(error, "/nonexistent/file: cannot write"), "%s", error);
   unlink(path);
 }
 
@@ -137,6 +180,30 @@ static void plans(cudnnBackendDescriptor_t device) {
       }
 }
 
+/* Padding behind the image as a user writes it: the same as before it, unless that would change the output. */
+static void padding(cudnnBackendDescriptor_t device) {
+  static const struct {
+    const char *shape;
+    int64_t top, bottom;
+  } cases[] = {{"mb2ic8ih56oc8kh3sh2ph1", 1, 1}, {"mb2ic8ih224oc8kh7sh2ph3", 3, 3}, {"mb2ic8ih9oc8kh3ph1", 1, 1}, {"mb2ic8ih9oc8oh8kh3ph1", 1, 0},
+               {"mb2ic8ih9oc8oh10kh4ph1", 1, 3}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    conv_problem p;
+    char error[CUDNN_ERROR] = "";
+    int64_t before[2] = {-1, -1}, after[2] = {-1, -1};
+    problem_parse(&p, cases[i].shape, error, sizeof error);
+    const cudnn_task task = task_of(&p, PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC);
+    cudnn_graph g;
+    const int made = cudnn_graph_make(&g, &task, LAYOUT_NHWC, NULL, device, error, sizeof error);
+    for (int k = 0; made == 0 && k < g.pool.count; k++)
+      if (pool_get(&g.pool, g.pool.item[k], CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, before) == 2)
+        pool_get(&g.pool, g.pool.item[k], CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, after);
+    ok(made == 0 && before[0] == cases[i].top && after[0] == cases[i].bottom && after[1] == cases[i].bottom, "%s: padding %d before, %d after %s", cases[i].shape,
+       (int)before[0], (int)after[0], error);
+    cudnn_graph_free(&g);
+  }
+}
+
 static void heuristics(cudnnBackendDescriptor_t device) {
   conv_problem p;
   char error[CUDNN_ERROR] = "", tag[CUDNN_TAG] = "";
@@ -180,6 +247,7 @@ static void library(void) {
   pool_finalize(&pool, device, "device properties");
   if (ok(pool.status == CUDNN_STATUS_SUCCESS, "a GPU that is not here %s", pool.failure)) {
     plans(device);
+    padding(device);
     heuristics(device);
   }
   pool_free(&pool);
@@ -189,6 +257,7 @@ static void library(void) {
 int main(void) {
   plan(0);
   winners();
+  results();
   library();
   return done_testing();
 }
