@@ -192,11 +192,12 @@ image: $(addprefix $(B)/,$(STEPS)) $(B)/tools/image
 docs:
 	@scripts/fill_docs.pl README.md $(wildcard docs/*.md)
 
-# The figures that are drawn, not measured; and those of docs/gpu.md, out of what make calibrate measured.
+# The figures that are drawn, not measured; those of docs/gpu.md, out of what make calibrate measured; and those of the chapters of the steps.
 figures:
 	@. scripts/find_python.sh; find_python build/venv; \
 	[ "$$python" ] || { echo "figures: expected Python with matplotlib, which is neither here nor can be installed"; exit 2; }; \
-	"$$python" scripts/figures.py docs/figures && PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_gpu.py docs/results/h200/calibrate.csv docs/figures
+	"$$python" scripts/figures.py docs/figures && PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_gpu.py docs/results/h200/calibrate.csv docs/figures && \
+	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_steps.py docs/results/h200 docs/figures
 
 train: $(B)/tools/train
 	@$<
