@@ -57,8 +57,8 @@ static cudaError_t check(void *context, int first, int count) {
 
 /* Long launches do not go over all sets in every sample; the next sample goes on where the last one stopped. */
 static void few_launches(void) {
-  player a = {.who = 'a', .microseconds = 30000};
-  contender turn = {.enqueue = enqueue, .poison = poison, .check = check, .context = &a, .first_seconds = 40e-3};
+  player a = {.who = 'a', .microseconds = 15000};
+  contender turn = {.enqueue = enqueue, .poison = poison, .check = check, .context = &a, .first_seconds = 16e-3};
   machine m;
   machine_open_cpu(&m);
   ok(time_in_turns(&turn, 1, ON_CPU, SETS, &m) == cudaSuccess && turn.count < TIMING_SAMPLES, "half a second of samples is enough (%d samples)", turn.count);
