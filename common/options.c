@@ -30,7 +30,7 @@ static const char help_text[] =
     "  --pass PASS        fprop, dgrad, wgrad or all (default: all)\n"
     "  --dtype TYPE       fp32 or fp16 (default: whatever the kernels do)\n"
     "  --layout LAYOUT    NCHW or NHWC (default: whatever the kernels do)\n"
-    "  --kernel NAME      only this kernel of the step\n"
+    "  --kernel NAME      only this kernel of the step; auto: the one that its rule takes for the problem\n"
     "  --list             the kernels, and for the shape their registers, shared memory, block and grid; runs nothing\n"
     "  --exact            verify on small integers only, value for value; no timing\n"
     "  --no-time          verify only\n"
@@ -181,9 +181,9 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
     }
   }
   if (!failed && optind < argc) failed = bad(argv[0], "options only (see --help)", argv[optind]);
-  bool known = o->kernel == NULL;
+  bool known = o->kernel == NULL || strcmp(o->kernel, "auto") == 0;
   for (int i = 0; i < step->kernel_count; i++) known |= o->kernel && strcmp(step->kernels[i]->name, o->kernel) == 0;
-  if (!failed && !known) failed = bad("--kernel", "a kernel of this step (see --help)", o->kernel);
+  if (!failed && !known) failed = bad("--kernel", "auto or a kernel of this step (see --help)", o->kernel);
   if (!failed) failed = read_problems(o, shape, suite, (int)random);
   for (int i = 0; !failed && batch && i < o->suite.count; i++) {
     char error[512];

@@ -244,6 +244,37 @@ void report_row(report *r, const result_row *row) {
   if (r->json) json_row(r, row, &f);
 }
 
+void report_choice(report *r, const result_row rows[], int count, const char *chosen) {
+  const result_row *mine = NULL, *best = NULL;
+  int timed = 0;
+  for (int i = 0; i < count; i++) {
+    if (!rows[i].timed) continue;
+    timed++;
+    if (strcmp(rows[i].kernel->name, chosen) == 0) mine = &rows[i];
+    if (!best || rows[i].time->median_us < best->time->median_us) best = &rows[i];
+  }
+  if (!mine || timed < 2) return;
+  const double ratio = mine->time->median_us / best->time->median_us;
+  choice_record *c = &r->choices;
+  c->made++;
+  c->missed += mine != best;
+  c->log_loss += log(ratio);
+  if (ratio <= c->worst) return;
+  c->worst = ratio;
+  char shape[256];
+  problem_print(mine->problem, shape, sizeof shape);
+  snprintf(c->worst_where, sizeof c->worst_where, "%s %s: %s, not %s", shape, pass_name(mine->kernel->pass), chosen, best->kernel->name);
+}
+
+static void print_choices(const report *r) {
+  const choice_record *c = &r->choices;
+  if (c->made == 0) return;
+  fprintf(r->text, "\n--kernel auto: %s\n  takes the fastest for %d of %d problems; its choices take %.3g times the fastest's time (geometric mean)", r->choice_rule ? r->choice_rule : "",
+          c->made - c->missed, c->made, exp(c->log_loss / c->made));
+  if (c->missed) fprintf(r->text, ", at worst %.3g times (%s)", c->worst, c->worst_where);
+  fprintf(r->text, "\n");
+}
+
 void report_cudnn(const report *r, const cudnn_figures *c) {
   if (!c->version) {
     fprintf(r->text, "  cuDNN: %s\n", c->note);
@@ -267,6 +298,7 @@ int report_close(report *r) {
   if (r->json) fputs("\n]\n", r->json);
   const bool csv = publish(r->csv, r->csv_path), json = publish(r->json, r->json_path);
   if (!csv || !json) fprintf(stderr, "%s: %s: could not be written: %s\n", csv ? "--json" : "--csv", csv ? r->json_path : r->csv_path, strerror(errno));
+  print_choices(r);
   fprintf(r->text, "\n%d right, %d wrong, %d skipped\n", r->right, r->wrong, r->skipped);
   return r->wrong || !csv || !json ? 1 : 0;
 }

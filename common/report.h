@@ -22,12 +22,22 @@ typedef struct result_row {
   double run_seconds;    /* of one launch as verification saw it (on the emulator: emulation time) */
 } result_row;
 
+/* How a step's choice of a kernel did where all of them were timed. */
+typedef struct choice_record {
+  int made, missed;      /* problems; of these, another kernel was the fastest */
+  double log_loss;       /* sum of ln(its time / the fastest's) */
+  double worst;          /* the largest such ratio, and where */
+  char worst_where[320];
+} choice_record;
+
 typedef struct report {
   const machine *machine;
   FILE *text, *csv, *json; /* csv and json may be NULL */
   const char *csv_path, *json_path;
   char date[32];           /* UTC, ISO 8601 */
   int right, wrong, skipped, json_rows;
+  const char *choice_rule; /* how the step chooses a kernel; NULL: it does not */
+  choice_record choices;
 } report;
 
 /* Opens the files (NULL: none). Rows go to PATH.partial-PID, which takes its place as PATH when the report is closed, so that an older PATH is
@@ -36,6 +46,8 @@ int report_open(report *r, const machine *m, const char *csv_path, const char *j
 void report_machine(const report *r);
 void report_problem(const report *r, const conv_problem *p, conv_pass pass, conv_dtype dtype, conv_layout layout);
 void report_row(report *r, const result_row *row);
+/* Notes whether `chosen` was the fastest of the rows that were timed, if it is among two or more. */
+void report_choice(report *r, const result_row rows[], int count, const char *chosen);
 void report_cudnn(const report *r, const cudnn_figures *c); /* one line, after the rows it belongs to */
 /* Ends the files and prints the count. Returns the exit status: 0, or 1 if a result was wrong or a file could not be written. */
 int report_close(report *r);

@@ -9,7 +9,19 @@
 #include "common/trial.h"
 
 static bool selected(const step_options *o, const conv_kernel *k) {
-  return o->passes[k->pass] && o->dtypes[k->dtype] && o->layouts[k->layout] && (!o->kernel || strcmp(o->kernel, k->name) == 0);
+  const bool named = !o->kernel || strcmp(o->kernel, "auto") == 0 || strcmp(o->kernel, k->name) == 0;
+  return o->passes[k->pass] && o->dtypes[k->dtype] && o->layouts[k->layout] && named;
+}
+
+/* Leaves the kernel that the step's rule takes, where one was asked for; else only notes it. */
+static void choose(trial *t, const conv_step *step, const step_options *o) {
+  if (step->choose) t->chosen = step->choose(t->problem, t->pass, &t->machine->device);
+  if (!o->kernel || strcmp(o->kernel, "auto") != 0) return;
+  int last = t->kernel_count - 1;
+  for (int i = 0; i < t->kernel_count && t->chosen; i++)
+    if (strcmp(t->kernels[i]->name, t->chosen) == 0) last = i;
+  t->kernels[0] = t->kernels[last];
+  t->kernel_count = 1;
 }
 
 static int list_kernels(const conv_step *step, const step_options *o, const machine *m) {
@@ -63,6 +75,7 @@ static int run_all(const conv_step *step, const step_options *o, const machine *
           trial t = {.problem = &o->suite.problems[i], .pass = (conv_pass)pass, .dtype = (conv_dtype)dtype, .layout = (conv_layout)layout,
                      .place = step->kernels[0]->place, .options = o, .machine = m, .gpu_reference = gpu_reference};
           if (collect(&t, step, o) == 0) continue;
+          choose(&t, step, o);
           trials++;
           if (o->npy_out && t.kernel_count != 1) {
             fprintf(stderr, "--out: expected one kernel, %d do this pass: choose one with --kernel\n", t.kernel_count);
@@ -109,6 +122,7 @@ int step_main(const conv_step *step, int argc, char **argv) {
       fprintf(stderr, "%s\n", error);
     } else {
       report_machine(&r);
+      r.choice_rule = step->choice_rule;
       status = run_all(step, &options, &m, has_gpu && !gpu.device.emulated, &r);
       if (status == 2) {
         report_discard(&r);

@@ -13,6 +13,9 @@ typedef struct conv_step {
   const conv_kernel *const *kernels;
   int kernel_count;
   void (*measure_peaks)(machine_peaks *peaks); /* for CPU kernels: this machine's limits, measured; else NULL */
+  /* The kernel to take for a problem (--kernel auto), by the step's rule: its name. NULL: the step has one kernel a pass, or no rule. */
+  const char *(*choose)(const conv_problem *p, conv_pass pass, const conv_device *device);
+  const char *choice_rule; /* the rule in one line, for the reader; NULL if choose is */
 } conv_step;
 
 /* Exit status: 0 all right, 1 a result was wrong or a CUDA call failed, 2 bad input. */

@@ -223,6 +223,7 @@ static int run(trial_state *s, report *r, result_row rows[], contender contender
   skip_the_rest(s, rows);
   if (status != 2)
     for (int i = 0; i < t->kernel_count; i++) report_row(r, &rows[i]);
+  if (!status && timed && t->chosen) report_choice(r, rows, t->kernel_count, t->chosen);
   if (!status && cudnn.note[0]) report_cudnn(r, &cudnn);
   return status;
 }

@@ -13,6 +13,7 @@ typedef struct trial {
   conv_place place;
   const conv_kernel *kernels[TRIAL_KERNELS];
   int kernel_count;
+  const char *chosen; /* the kernel that the step's rule takes; NULL: no rule */
   const step_options *options;
   const machine *machine;
   bool gpu_reference; /* a real GPU is there to compute references of large problems */

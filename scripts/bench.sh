@@ -50,6 +50,16 @@ done
 } >"$results/bench.csv"
 awk -f scripts/table.awk "$results/bench.csv"
 
+# Where a step has several kernels and all were timed: how its own choice would have done.
+for step in "${steps[@]}"; do
+  for run in "${runs[@]}"; do
+    name=${run%%|*}
+    grep -qs '^--kernel auto' "$results/$step-${name//\//_}.log" || continue
+    printf '\nStep %s, %s: ' "$step" "$name"
+    grep -A 1 '^--kernel auto' "$results/$step-${name//\//_}.log"
+  done
+done
+
 # Without a GPU there is no time to compare, but there is what costs time: memory requests, counted on one small layer.
 if [ -n "${COUNT:-}" ]; then
   shape=mb1ic16ih28oc16oh28kh3ph1

@@ -7,7 +7,7 @@
 # IMAGE   PNG, JPEG, PGM or PPM; default: the photograph among matplotlib's sample data
 # FILTER  a name in common/filters/, or a file like those; default: sobel
 # SIZE    the convolution is SIZE x SIZE pixels; common/tools/image.c says how a photo fills that
-# STEP    00, 01, ...; default: the highest that has an fp32 NCHW fprop kernel, whose first one is run
+# STEP    00, 01, ...; default: the highest that has an fp32 NCHW fprop kernel, and there the one that its rule takes (--kernel auto)
 #
 # Writes build/image/FILTER.png (before and after, side by side) and build/image/FILTER_after.ppm (after, at full size). Without matplotlib
 # (PYTHON, default python3, may have it; else it is installed into build/venv) the former is FILTER.ppm, and IMAGE has to be PGM or PPM.
@@ -85,10 +85,10 @@ fi
 tool=$build/tools/image
 shape=$("$tool" prepare "$photo" --filter "$filter" --size "$size" --x "$work/x.npy" --w "$work/w.npy") || exit 2
 [[ $build == *cuda ]] && timing=() || timing=(--no-time)
-"$build/$step" --shape "$shape" --pass fprop --kernel "$kernel" --dtype fp32 --layout NCHW "${timing[@]}" \
+"$build/$step" --shape "$shape" --pass fprop --kernel auto --dtype fp32 --layout NCHW "${timing[@]}" \
   --x "$work/x.npy" --w "$work/w.npy" --out "$work/y.npy" >"$work/log" 2>&1
 status=$?
-verdict=$(grep -E "^ +((WRONG|SKIP) )?$kernel" "$work/log")
+verdict=$(grep -E "^ +((WRONG|SKIP) )?$step[a-z]" "$work/log")
 if [[ $status != 0 || ! -f $work/y.npy ]]; then
   cat "$work/log" >&2
   echo "STEP: expected step $step to filter $shape: ${verdict:-exit status $status}" >&2

@@ -79,7 +79,7 @@ status=$?
 same $status 0 "without Python the result is PPM, exit status 0"
 grep -q 'wrote PPM' <<<"$text" && cmp -s <(head -c 2 "$T/image/sobel.ppm") <(printf P6)
 ok $? "... and a line says so" "$text"
-grep -q 'step 00 as mb3ic1ih6oc2oh6kh3ph1$' <<<"$text" && grep -q '^ *00a  *right: ' <<<"$text" && grep -q '/image/sobel.ppm: before and after' <<<"$text"
+grep -q 'step 00 as mb3ic1ih6oc2oh6kh3ph1$' <<<"$text" && grep -q '^ *00b  *right: ' <<<"$text" && grep -q '/image/sobel.ppm: before and after' <<<"$text"
 ok $? "it prints the problem, the step's verdict and the picture's path" "$text"
 for size in 1500 2; do
   awk -v n="$size" 'BEGIN { print "P2", n, 1, 255; for (i = 0; i < n; i++) print i % 200 }' >"$T/long.pgm"

@@ -61,7 +61,8 @@ static void few_launches(void) {
   contender turn = {.enqueue = enqueue, .poison = poison, .check = check, .context = &a, .first_seconds = 16e-3};
   machine m;
   machine_open_cpu(&m);
-  ok(time_in_turns(&turn, 1, ON_CPU, SETS, &m) == cudaSuccess && turn.count < TIMING_SAMPLES, "half a second of samples is enough (%d samples)", turn.count);
+  const cudaError_t status = time_in_turns(&turn, 1, ON_CPU, SETS, &m);
+  ok(status == cudaSuccess && turn.count < TIMING_SAMPLES, "half a second of samples is enough (%d samples)", turn.count);
   ok(a.runs[0] > 1 && a.runs[3] > 1 && a.runs[0] - a.runs[3] <= 1, "two launches a sample, yet all sets take part (%d %d %d %d)", a.runs[0], a.runs[1], a.runs[2], a.runs[3]);
   ok(a.checked_count == 2 && a.checked_first % 2 == 0, "the check is told which sets the last sample wrote");
 }
