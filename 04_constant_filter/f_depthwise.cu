@@ -1,0 +1,127 @@
+/* 04f: depthwise layers, fp16 NHWC: one filter a channel, and it stays in registers.
+ *
+ * Idea:     in NHWC the channels are what lies side by side. A thread owns two of them, one __half2: 32 lanes read 128 bytes of one pixel
+ *           together. It keeps both filters in registers as fp32, and walks down the image as 04b does: every value is read and converted once
+ *           for all rows of outputs that it belongs to.
+ * Change:   against 04b neighbouring lanes are neighbouring channels, so no lane needs pixels of another; sums are fp32, data fp16.
+ * Expect:   3x3: bound by memory. 7x7: 49 products an output in fp32 take longer than its 4 bytes: bound by FMAs.
+ * Banks:    (04e tells of the register file's.) The two channels alternate in a thread's registers. A window that slides by a pixel slides by two
+ *           registers, so that a channel's pixels stay in one bank, whatever the tap.
+ * Sizes:    3x3, 5x5, 7x7 with stride 1 or 2, no dilation; others by a plain kernel. C = K = groups, even.
+ * Passes:   fprop (04g: dgrad, 04h: wgrad). Layout: NHWC, filters KRSC, fp16 with fp32 sums. */
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include "04_constant_filter/depthwise.h"
+
+enum { THREADS = 128, COLS = 4 };
+
+static __host__ __device__ constexpr int resident_blocks(int size) { return size == 3 ? 5 : size == 5 ? 3 : 2; }
+
+/* A thread: `strip` rows of COLS columns of two channels of y. */
+template <int SIZE, int STRIDE>
+__global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) depthwise_kernel(conv_problem p, int strip, const __half2 *__restrict__ x, const __half *__restrict__ w, __half2 *__restrict__ y) {
+  constexpr int WIDTH = (COLS - 1) * STRIDE + SIZE, FLIGHT = (SIZE - 1) / STRIDE + 1; /* pixels of a row under my windows; output rows that a row belongs to */
+  const int pairs = p.C / 2, tiles_q = (p.Q + COLS - 1) / COLS, strips = (p.P + strip - 1) / strip;
+  const int task = blockIdx.x * THREADS + threadIdx.x, pair = task % pairs; /* neighbouring threads: neighbouring channels */
+  const int first_q = task / pairs % tiles_q * COLS, first_p = task / pairs / tiles_q % strips * strip, n = task / pairs / tiles_q / strips;
+  if (n >= p.N) return;
+
+  float2 filter[SIZE * SIZE];
+#pragma unroll
+  for (int i = 0; i < SIZE * SIZE; i++) filter[i] = make_float2(__half2float(w[2 * pair * SIZE * SIZE + i]), __half2float(w[(2 * pair + 1) * SIZE * SIZE + i]));
+  const int rows = min(strip, p.P - first_p), first_h = first_p * STRIDE - p.pad_top, first_w = first_q * STRIDE - p.pad_left;
+  const __half2 *image = x + (int64_t)n * p.H * p.W * pairs + pair;
+  const auto load_row = [&](__half2 *row, int h) {
+#pragma unroll
+    for (int j = 0; j < WIDTH; j++) {
+      const int in_w = first_w + j;
+      const bool inside = h >= 0 && h < p.H && in_w >= 0 && in_w < p.W;
+      row[j] = inside ? image[(h * p.W + in_w) * pairs] : __float2half2_rn(0);
+    }
+  };
+
+  __half2 next[WIDTH];
+  float2 sum[FLIGHT][COLS] = {}; /* sum[k]: output row t - k of mine */
+  load_row(next, first_h);
+  for (int t = 0; t < rows + FLIGHT - 1; t++) {
+#pragma unroll
+    for (int d = 0; d < STRIDE; d++) { /* row t * STRIDE + d lies under filter row k * STRIDE + d of output row t - k */
+      float2 row[WIDTH];
+#pragma unroll
+      for (int j = 0; j < WIDTH; j++) row[j] = __half22float2(next[j]);
+      load_row(next, first_h + t * STRIDE + d + 1); /* on its way while this one is computed */
+#pragma unroll
+      for (int k = FLIGHT - 1; k >= 0; k--) {
+        const int r = k * STRIDE + d;
+        if (r >= SIZE) continue;
+#pragma unroll
+        for (int j = 0; j < COLS; j++) {
+          float2 part = d > 0 ? sum[k][j] : k > 0 ? sum[k - 1][j] : make_float2(0, 0); /* the first row of a step moves all sums on */
+#pragma unroll
+          for (int s = 0; s < SIZE; s++) {
+            part.x += row[j * STRIDE + s].x * filter[r * SIZE + s].x;
+            part.y += row[j * STRIDE + s].y * filter[r * SIZE + s].y;
+          }
+          sum[k][j] = part;
+        }
+      }
+    }
+    const int done = first_p + t - (FLIGHT - 1);
+    if (done < first_p) continue;
+#pragma unroll
+    for (int j = 0; j < COLS; j++)
+      if (first_q + j < p.Q) y[(((int64_t)n * p.P + done) * p.Q + first_q + j) * pairs + pair] = __floats2half2_rn(sum[FLIGHT - 1][j].x, sum[FLIGHT - 1][j].y);
+  }
+}
+
+/* Any other filter, stride, dilation: a thread has one pixel of two channels. */
+__global__ void __launch_bounds__(THREADS) any_depthwise_kernel(conv_problem p, const __half2 *x, const __half *w, __half2 *y) {
+  const int pairs = p.C / 2, i = blockIdx.x * THREADS + threadIdx.x;
+  const int pair = i % pairs, out_q = i / pairs % p.Q, out_p = i / pairs / p.Q % p.P, n = i / pairs / p.Q / p.P, taps = p.R * p.S;
+  if (n >= p.N) return;
+  float2 sum = make_float2(0, 0);
+  for (int r = 0; r < p.R; r++)
+    for (int s = 0; s < p.S; s++) {
+      const int in_h = out_p * p.stride_h - p.pad_top + r * p.dil_h, in_w = out_q * p.stride_w - p.pad_left + s * p.dil_w;
+      if (in_h < 0 || in_h >= p.H || in_w < 0 || in_w >= p.W) continue;
+      const float2 pixel = __half22float2(x[(((int64_t)n * p.H + in_h) * p.W + in_w) * pairs + pair]);
+      sum.x += pixel.x * __half2float(w[2 * pair * taps + r * p.S + s]);
+      sum.y += pixel.y * __half2float(w[(2 * pair + 1) * taps + r * p.S + s]);
+    }
+  y[(int64_t)i] = __floats2half2_rn(sum.x, sum.y);
+}
+
+/* ---------------------------------------------------------------- host */
+
+typedef void (*depthwise)(conv_problem p, int strip, const __half2 *x, const __half *w, __half2 *y);
+
+/* The kernel for this filter; NULL: the plain one. */
+static depthwise kernel_of(const conv_problem *p) {
+  if (p->R != p->S || p->stride_h != p->stride_w || p->dil_h != 1 || p->dil_w != 1) return NULL;
+  switch (10 * p->S + p->stride_h) {
+    case 31: return depthwise_kernel<3, 1>;
+    case 32: return depthwise_kernel<3, 2>;
+    case 51: return depthwise_kernel<5, 1>;
+    case 52: return depthwise_kernel<5, 2>;
+    case 71: return depthwise_kernel<7, 1>;
+    case 72: return depthwise_kernel<7, 2>;
+    default: return NULL;
+  }
+}
+
+static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  const depthwise kernel = kernel_of(p);
+  int strip = 1;
+  const cudaError_t status = depthwise_strip(p->N * (p->C / 2) * ((p->Q + COLS - 1) / COLS), p->P, 2 * p->S, THREADS * resident_blocks(p->S), &strip);
+  if (status) return status;
+  const int cols = kernel ? COLS : 1, strips = kernel ? (p->P + strip - 1) / strip : p->P;
+  const int tasks = p->N * (p->C / 2) * ((p->Q + cols - 1) / cols) * strips, blocks = (tasks + THREADS - 1) / THREADS;
+  if (kernel)
+    kernel<<<blocks, THREADS, 0, stream>>>(*p, strip, (const __half2 *)b->x, (const __half *)b->w, (__half2 *)b->y);
+  else
+    any_depthwise_kernel<<<blocks, THREADS, 0, stream>>>(*p, (const __half2 *)b->x, (const __half *)b->w, (__half2 *)b->y);
+  return cudaGetLastError();
+}
+
+DEPTHWISE_ROW(depthwise_fprop, "04f", PASS_FPROP, NULL, launch_fprop, plain_growth_fprop);
