@@ -1,7 +1,7 @@
 /* Step 04: filters small enough to stay where the arithmetic is, while the image streams past. */
 #include "common/step.h"
 
-extern const conv_kernel constant_fprop, window_fprop, separable_fprop, large_fprop, banks_fprop, depthwise_fprop, depthwise_dgrad;
+extern const conv_kernel constant_fprop, window_fprop, separable_fprop, large_fprop, banks_fprop, depthwise_fprop, depthwise_dgrad, depthwise_wgrad;
 
 /* By the filter's size, where the kernel for it can do the problem. */
 static const char *choose(const conv_problem *p, conv_pass pass, const conv_device *device) {
@@ -12,7 +12,7 @@ static const char *choose(const conv_problem *p, conv_pass pass, const conv_devi
 }
 
 int main(int argc, char **argv) {
-  static const conv_kernel *const kernels[] = {&constant_fprop, &window_fprop, &separable_fprop, &large_fprop, &banks_fprop, &depthwise_fprop, &depthwise_dgrad};
+  static const conv_kernel *const kernels[] = {&constant_fprop, &window_fprop, &separable_fprop, &large_fprop, &banks_fprop, &depthwise_fprop, &depthwise_dgrad, &depthwise_wgrad};
   static const conv_step step = {
       .number = "04",
       .title = "constant filter: the filter stays put, the image streams past",

@@ -8,7 +8,7 @@ trap 'rm -f "$log"' EXIT
 may_skip() {
   case $1 in
   03) echo '03[a-d]: stride is not 1 ' ;; # as dgrad
-  04) echo '04[a-z]: (more than one input channel per output channel|stride or dilation is not 1|the filters exceed 64 KiB|the filter is not 9x9|W is no multiple of 4)' ;;
+  04) echo '04[a-z]: (more than one input channel per output channel|stride or dilation is not 1|the filters exceed 64 KiB|the filter is not 9x9|W is no multiple of 4|not depthwise|C is odd)' ;;
   *) echo '^$' ;;
   esac
 }
@@ -39,9 +39,11 @@ done
 # What these steps are for, they may not pass over.
 verified 03 "forward on the nasty list" --suite nasty --pass fprop
 ok "$(grep -c SKIP "$log")" "... and nothing skipped"
-verified 04 "on planes" --suite tests/planes --pass fprop
+verified 04 "on planes" --suite tests/planes --pass fprop --dtype fp32
 ok "$(grep -c 'SKIP 04[a-d]' "$log")" "... and 04a to 04d skip nothing"
 ok "$([ "$(grep -c '04e *right' "$log")" -eq 6 ]; echo $?)" "... and 04e does the six that it is for"
+verified 04 "on depthwise layers in fp16" --suite tests/depthwise --dtype fp16
+ok "$(grep -c SKIP "$log")" "... and nothing skipped"
 
 # One kernel against another through .npy files: what 00 writes, 00 and 01 read and agree on.
 folder=$(mktemp -d)

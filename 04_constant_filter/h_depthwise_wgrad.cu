@@ -1,0 +1,175 @@
+/* 04h: the filter gradient of depthwise layers.
+ *
+ * Idea:     dw has few elements and each adds up all pixels of all images. A thread owns two channels again, walks down one strip after the
+ *           other, and keeps all R x S sums of both channels in registers; at the end the threads' sums are added up.
+ * Change:   against 04f the roles turn: the filter's place in registers is that of the result, and a row of x meets the rows of dy that are
+ *           kept from before. A second kernel adds up what the threads found, in an order that depends on nothing: the result is
+ *           the same in every run, bit for bit.
+ * Expect:   3x3: bound by memory, reading x and dy once; 7x7: by FMAs, like fprop.
+ * Sizes:    3x3, 5x5, 7x7 with stride 1 or 2, no dilation; others by a plain kernel. C = K = groups, even.
+ * Passes:   wgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. */
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include "04_constant_filter/depthwise.h"
+
+enum { THREADS = 128, COLS = 4, SUM_LANES = 8, MOST_PARTS = 512 };
+
+static __host__ __device__ constexpr int resident_blocks(int size) { return size == 3 ? 5 : size == 5 ? 3 : 2; }
+
+/* parts[part][tap][channel]: the sums of all strips whose number is `part` modulo the number of parts. A thread: one part of two channels.
+ * A strip: `strip` rows of COLS columns of dy. */
+template <int SIZE, int STRIDE>
+__global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) depthwise_wgrad_kernel(conv_problem p, int strip, int part_count, const __half2 *__restrict__ x, const __half2 *__restrict__ dy, float2 *__restrict__ parts) {
+  constexpr int WIDTH = (COLS - 1) * STRIDE + SIZE, FLIGHT = (SIZE - 1) / STRIDE + 1; /* as in 04f */
+  const int pairs = p.C / 2, tiles_q = (p.Q + COLS - 1) / COLS, strips = (p.P + strip - 1) / strip;
+  const int task = blockIdx.x * THREADS + threadIdx.x, pair = task % pairs, part = task / pairs; /* neighbouring threads: neighbouring channels */
+  if (part >= part_count) return;
+
+  float2 sum[SIZE * SIZE] = {};
+  for (int walk = part; walk < p.N * strips * tiles_q; walk += part_count) {
+    const int first_q = walk % tiles_q * COLS, first_p = walk / tiles_q % strips * strip, n = walk / tiles_q / strips;
+    const int rows = min(strip, p.P - first_p), first_h = first_p * STRIDE - p.pad_top, first_w = first_q * STRIDE - p.pad_left;
+    const __half2 *image = x + (int64_t)n * p.H * p.W * pairs + pair, *gradient = dy + (int64_t)n * p.P * p.Q * pairs + pair;
+    const auto load_x = [&](__half2 *row, int h) {
+#pragma unroll
+      for (int j = 0; j < WIDTH; j++) {
+        const int in_w = first_w + j;
+        const bool inside = h >= 0 && h < p.H && in_w >= 0 && in_w < p.W;
+        row[j] = inside ? image[(h * p.W + in_w) * pairs] : __float2half2_rn(0);
+      }
+    };
+    const auto load_dy = [&](__half2 *row, int t) {
+#pragma unroll
+      for (int j = 0; j < COLS; j++) {
+        const bool inside = t < rows && first_q + j < p.Q;
+        row[j] = inside ? gradient[((first_p + t) * p.Q + first_q + j) * pairs] : __float2half2_rn(0);
+      }
+    };
+
+    __half2 next_x[WIDTH], next_dy[COLS];
+    float2 kept[FLIGHT][COLS] = {}; /* kept[k]: row t - k of dy, zeros before the first and after the last of the strip */
+    load_x(next_x, first_h);
+    load_dy(next_dy, 0);
+    for (int t = 0; t < rows + FLIGHT - 1; t++) {
+#pragma unroll
+      for (int j = 0; j < COLS; j++) {
+#pragma unroll
+        for (int k = FLIGHT - 1; k > 0; k--) kept[k][j] = kept[k - 1][j];
+        kept[0][j] = __half22float2(next_dy[j]);
+      }
+      load_dy(next_dy, t + 1);
+#pragma unroll
+      for (int d = 0; d < STRIDE; d++) { /* row t * STRIDE + d of x lies under filter row k * STRIDE + d for row t - k of dy */
+        float2 row[WIDTH];
+#pragma unroll
+        for (int j = 0; j < WIDTH; j++) row[j] = __half22float2(next_x[j]);
+        load_x(next_x, first_h + t * STRIDE + d + 1);
+#pragma unroll
+        for (int k = 0; k < FLIGHT; k++) {
+          const int r = k * STRIDE + d;
+          if (r >= SIZE) continue;
+#pragma unroll
+          for (int s = 0; s < SIZE; s++)
+#pragma unroll
+            for (int j = 0; j < COLS; j++) {
+              sum[r * SIZE + s].x += kept[k][j].x * row[j * STRIDE + s].x;
+              sum[r * SIZE + s].y += kept[k][j].y * row[j * STRIDE + s].y;
+            }
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < SIZE * SIZE; i++) parts[(part * SIZE * SIZE + i) * pairs + pair] = sum[i];
+}
+
+/* Any other filter, stride, dilation: a thread has one tap of two channels, and of the image rows n * P + p every part_count-th. */
+__global__ void __launch_bounds__(THREADS) any_depthwise_wgrad_kernel(conv_problem p, int part_count, const __half2 *x, const __half2 *dy, float2 *parts) {
+  const int pairs = p.C / 2, taps = p.R * p.S, task = blockIdx.x * THREADS + threadIdx.x;
+  const int pair = task % pairs, tap = task / pairs % taps, part = task / pairs / taps;
+  if (part >= part_count) return;
+  float2 sum = make_float2(0, 0);
+  for (int row = part; row < p.N * p.P; row += part_count) {
+    const int n = row / p.P, in_h = row % p.P * p.stride_h - p.pad_top + tap / p.S * p.dil_h;
+    if (in_h < 0 || in_h >= p.H) continue;
+    for (int out_q = 0; out_q < p.Q; out_q++) {
+      const int in_w = out_q * p.stride_w - p.pad_left + tap % p.S * p.dil_w;
+      if (in_w < 0 || in_w >= p.W) continue;
+      const float2 gradient = __half22float2(dy[((int64_t)row * p.Q + out_q) * pairs + pair]);
+      const float2 pixel = __half22float2(x[(((int64_t)n * p.H + in_h) * p.W + in_w) * pairs + pair]);
+      sum.x += gradient.x * pixel.x;
+      sum.y += gradient.y * pixel.y;
+    }
+  }
+  parts[(part * taps + tap) * pairs + pair] = sum;
+}
+
+/* dw[channel][tap]: a block adds up all parts of 32 channels of one tap, SUM_LANES parts at a time. */
+__global__ void __launch_bounds__(32 * SUM_LANES) sum_parts_kernel(int channels, int taps, int part_count, const float *parts, __half *dw) {
+  __shared__ float shared[SUM_LANES][32];
+  const int tap = blockIdx.x % taps, channel = blockIdx.x / taps * 32 + threadIdx.x;
+  float sum = 0;
+  if (channel < channels)
+    for (int part = threadIdx.y; part < part_count; part += SUM_LANES) sum += parts[((int64_t)part * taps + tap) * channels + channel];
+  shared[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y > 0 || channel >= channels) return;
+  for (int lane = 1; lane < SUM_LANES; lane++) sum += shared[lane][threadIdx.x];
+  dw[channel * taps + tap] = __float2half_rn(sum);
+}
+
+/* ---------------------------------------------------------------- host */
+
+typedef void (*depthwise_wgrad_t)(conv_problem p, int strip, int part_count, const __half2 *x, const __half2 *dy, float2 *parts);
+
+/* The kernel for this filter; NULL: the plain one. */
+static depthwise_wgrad_t kernel_of(const conv_problem *p) {
+  if (p->R != p->S || p->stride_h != p->stride_w || p->dil_h != 1 || p->dil_w != 1) return NULL;
+  switch (10 * p->S + p->stride_h) {
+    case 31: return depthwise_wgrad_kernel<3, 1>;
+    case 32: return depthwise_wgrad_kernel<3, 2>;
+    case 51: return depthwise_wgrad_kernel<5, 1>;
+    case 52: return depthwise_wgrad_kernel<5, 2>;
+    case 71: return depthwise_wgrad_kernel<7, 1>;
+    case 72: return depthwise_wgrad_kernel<7, 2>;
+    default: return NULL;
+  }
+}
+
+/* At most so many parts: the workspace must not depend on the GPU. */
+static int most_parts(const conv_problem *p) {
+  const int64_t walks = (int64_t)p->N * p->P * ((p->Q + COLS - 1) / COLS), enough = (int64_t)MOST_PARTS * 64 / (p->C / 2 > 64 ? 64 : p->C / 2);
+  return (int)(walks < enough ? walks : enough);
+}
+
+static size_t workspace_bytes(const conv_problem *p) { return (size_t)most_parts(p) * (size_t)p->C * (size_t)(p->R * p->S) * sizeof(float); }
+
+static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  const depthwise_wgrad_t kernel = kernel_of(p);
+  const int pairs = p->C / 2, taps = p->R * p->S, tiles_q = (p->Q + COLS - 1) / COLS, resident = THREADS * resident_blocks(p->S);
+  int device = 0, multiprocessors = 0, strip = 1;
+  cudaError_t status = cudaGetDevice(&device);
+  if (!status) status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  if (!status) status = depthwise_strip((int64_t)p->N * pairs * tiles_q, p->P, 2 * p->S, resident, &strip);
+  if (status) return status;
+
+  /* As many parts as the GPU holds threads for, and no more than there are strips. */
+  const int walks = kernel ? p->N * ((p->P + strip - 1) / strip) * tiles_q : p->N * p->P;
+  const int64_t held = (int64_t)multiprocessors * resident / pairs;
+  int parts = most_parts(p);
+  if (parts > walks) parts = walks;
+  if (parts > held && held > 0) parts = (int)held;
+  const int tasks = parts * pairs * (kernel ? 1 : taps), blocks = (tasks + THREADS - 1) / THREADS;
+  float2 *found = (float2 *)b->workspace;
+  if (kernel)
+    kernel<<<blocks, THREADS, 0, stream>>>(*p, strip, parts, (const __half2 *)b->x, (const __half2 *)b->y, found);
+  else
+    any_depthwise_wgrad_kernel<<<blocks, THREADS, 0, stream>>>(*p, parts, (const __half2 *)b->x, (const __half2 *)b->y, found);
+  status = cudaGetLastError();
+  if (status) return status;
+  sum_parts_kernel<<<taps * ((p->C + 31) / 32), dim3(32, SUM_LANES), 0, stream>>>(p->C, taps, parts, (const float *)found, (__half *)b->w);
+  return cudaGetLastError();
+}
+
+DEPTHWISE_ROW(depthwise_wgrad, "04h", PASS_WGRAD, workspace_bytes, launch_wgrad, plain_growth_wgrad);
