@@ -1,24 +1,78 @@
-/* 04e: large filters from constant memory, because a register file has two banks.
+/* 04e: filters from constant memory again, because a register file has two banks.
  *
  * Idea:     a multiply-add reads three registers. They lie in two banks, even and odd numbers, and a bank serves one of them at a time: three
  *           registers cost two cycles. Kernels get around it when neighbouring instructions share an operand, which the hardware keeps;
  *           matrix products share one always. A sliding window does not: as it slides by one, even becomes odd. With the filter's element
  *           from constant memory instead, through a uniform register, two registers are left.
- * Change:   04b's walk down the image, with the filter in constant memory as in 04a, and unfinished sums of all SIZE rows: they move up by
- *           one with every row of pixels, which costs nothing, as a multiply-add may write its sum to another register than it read.
- * Expect:   04d: 37 % of its FMAs read three registers without a shared one, so the FMA peak is out of reach by 1.37. Here none does.
+ * Change:   up to 7x7, 04b with its filter in constant memory as in 04a, which leaves more registers, for more warps. From 9x9 on the same
+ *           walk down the image with a loop over its rows, and unfinished sums of all SIZE rows: they move up by one with every row of
+ *           pixels, which costs nothing, as a multiply-add may write its sum to another register than it read.
+ * Expect:   04d: 37 % of its FMAs read three registers without a shared one (04b, 5x5: 57 %), so the FMA peak is out of reach by as much. Here
+ *           none does. (Read off the machine code, make sass-04, by register numbers and .reuse flags.)
  * Cache:    the constants that instructions name lie in a cache of about 2 KiB. 31 x 31 elements are 3.8 KiB: so a large filter is applied in two
  *           halves, and the first half's sums wait in y, in the L2 cache.
- * Sizes:    9x9, 11x11, 13x13, 15x15, 31x31, stride 1, no dilation, padding S / 2 left and right, W a multiple of 4.
+ * Sizes:    3x3, 5x5, 7x7, 9x9, 11x11, 13x13, 15x15, 31x31, stride 1, no dilation, padding S / 2 left and right, W a multiple of 4.
  *           One input channel per output channel. One launch, and one copy of a filter, for every output channel: meant for pictures.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
 
 #include "common/plain.h"
 
-enum { THREADS = 128, MOST_TAPS = 31 * 31 };
+enum { WARPS = 4, THREADS = 32 * WARPS, MOST_TAPS = 31 * 31 };
 
 static __constant__ float constant_w[MOST_TAPS];
+
+/* ---------------------------------------------------------------- small filters: 04b, but for where the filter lies */
+
+enum { SMALL_COLS = 4, SMALL_STRIP = 8, SMALL_BP = WARPS * SMALL_STRIP, SMALL_BQ = 30 * SMALL_COLS };
+
+/* Filter k, which lies in constant_w. A block: SMALL_BP x SMALL_BQ outputs of one plane y[n, k]; a warp: SMALL_STRIP rows of them. */
+template <int SIZE>
+__global__ void __launch_bounds__(THREADS, SIZE == 7 ? 5 : 8) small_kernel(conv_problem p, int k, int, const float *__restrict__ x, float *__restrict__ y) {
+  constexpr int COLS = SMALL_COLS, STRIP = SMALL_STRIP, PAD = SIZE / 2;
+  const int tiles_q = (p.Q + SMALL_BQ - 1) / SMALL_BQ, tiles_p = (p.P + SMALL_BP - 1) / SMALL_BP, lane = threadIdx.x % 32;
+  const int first_q = blockIdx.x % tiles_q * SMALL_BQ + (lane - 1) * COLS;
+  const int first_p = blockIdx.x / tiles_q % tiles_p * SMALL_BP + threadIdx.x / 32 * STRIP, first_h = first_p - p.pad_top, n = blockIdx.x / tiles_q / tiles_p;
+  const bool in_image = first_q >= 0 && first_q < p.W; /* W is a multiple of 4: all four columns or none */
+  const bool stores = in_image && lane > 0 && lane < 31;
+  const float *column = x + (int64_t)(n * p.C + k / (p.K / p.groups)) * p.H * p.W + first_q;
+  float *result = y + ((int64_t)(n * p.K + k) * p.P + first_p) * p.Q + first_q;
+
+  float4 pixels[STRIP + SIZE - 1];
+#pragma unroll
+  for (int i = 0; i < STRIP + SIZE - 1; i++) {
+    const bool inside = in_image && first_h + i >= 0 && first_h + i < p.H;
+    pixels[i] = inside ? *(const float4 *)(column + (int64_t)(first_h + i) * p.W) : make_float4(0, 0, 0, 0);
+  }
+  float sum[STRIP][COLS] = {};
+#pragma unroll
+  for (int i = 0; i < STRIP + SIZE - 1; i++) {
+    const float mine[COLS] = {pixels[i].x, pixels[i].y, pixels[i].z, pixels[i].w};
+    float row[PAD + COLS + PAD];
+#pragma unroll
+    for (int j = 0; j < COLS; j++) row[PAD + j] = mine[j];
+#pragma unroll
+    for (int j = 0; j < PAD; j++) {
+      row[j] = __shfl_up_sync(0xffffffff, mine[COLS - PAD + j], 1);
+      row[PAD + COLS + j] = __shfl_down_sync(0xffffffff, mine[j], 1);
+    }
+#pragma unroll
+    for (int r = 0; r < SIZE; r++) {
+      if (i - r < 0 || i - r >= STRIP) continue; /* my output row i - r has this row under its filter row r */
+#pragma unroll
+      for (int s = 0; s < SIZE; s++)
+#pragma unroll
+        for (int j = 0; j < COLS; j++) sum[i - r][j] += row[j + s] * constant_w[r * SIZE + s];
+    }
+    const int done = i - (SIZE - 1);
+    if (done >= 0 && stores && first_p + done < p.P) {
+      const float *out = sum[done < 0 ? 0 : done];
+      *(float4 *)(result + (int64_t)done * p.Q) = make_float4(out[0], out[1], out[2], out[3]);
+    }
+  }
+}
+
+/* ---------------------------------------------------------------- large filters: a loop over the rows */
 
 /* Columns of a thread: the wider, the less counting per FMA; the registers are the limit. And blocks that a multiprocessor then holds. */
 static __host__ __device__ constexpr int columns(int size) { return size == 9 ? 8 : 4; }
@@ -110,6 +164,9 @@ typedef void (*banks)(conv_problem p, int k, int strip, const float *x, float *y
 
 static banks kernel_of(int size) {
   switch (size) {
+    case 3: return small_kernel<3>;
+    case 5: return small_kernel<5>;
+    case 7: return small_kernel<7>;
     case 9: return banks_kernel<9>;
     case 11: return banks_kernel<11>;
     case 13: return banks_kernel<13>;
@@ -122,7 +179,7 @@ static banks kernel_of(int size) {
 static const char *unsupported(const conv_problem *p, const conv_device *device) {
   if (p->C != p->groups) return "more than one input channel per output channel";
   if (p->stride_h != 1 || p->stride_w != 1 || p->dil_h != 1 || p->dil_w != 1) return "stride or dilation is not 1";
-  if (p->R != p->S || !kernel_of(p->S)) return "the filter is not 9x9, 11x11, 13x13, 15x15 or 31x31";
+  if (p->R != p->S || !kernel_of(p->S)) return "the filter is not 3x3, 5x5, 7x7, 9x9, 11x11, 13x13, 15x15 or 31x31";
   if (p->pad_left != p->S / 2 || p->Q != p->W || p->W % 4 != 0) return "W is no multiple of 4, or the padding not S / 2";
   return plain_unsupported(p, device);
 }
@@ -142,7 +199,8 @@ static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cu
   const banks kernel = kernel_of(p->S);
   int strip = 0;
   cudaError_t status = strip_of(p, &strip);
-  const int bq = THREADS * columns(p->S), blocks = p->N * ((p->Q + bq - 1) / bq) * ((p->P + strip - 1) / strip), taps = p->R * p->S;
+  const int bq = p->S < 9 ? SMALL_BQ : THREADS * columns(p->S), bp = p->S < 9 ? SMALL_BP : strip;
+  const int blocks = p->N * ((p->Q + bq - 1) / bq) * ((p->P + bp - 1) / bp), taps = p->R * p->S;
   for (int k = 0; k < p->K && !status; k++) {
     status = cudaMemcpyToSymbolAsync(constant_w, (const float *)b->w + k * taps, taps * sizeof(float), 0, cudaMemcpyDeviceToDevice, stream);
     if (status) break;
@@ -152,4 +210,4 @@ static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cu
   return status;
 }
 
-FP32_ROW(banks_fprop, "04e", "large filters from constant memory", PASS_FPROP, unsupported, launch_fprop, plain_growth_fprop);
+FP32_ROW(banks_fprop, "04e", "filters from constant memory, for the register banks", PASS_FPROP, unsupported, launch_fprop, plain_growth_fprop);

@@ -26,6 +26,9 @@ for main in [0-9][0-9]_*/main.c; do
   for seed in 1 2; do EMU_SEED=$seed clean "$step" "a shuffled order of blocks and lanes ($seed)" --random 30 --seed $((30 + seed)); done
 done
 
+clean 04 "planes" --suite tests/planes
+clean 04 "depthwise layers" --suite tests/depthwise
+
 build/check/tests/check_tiled >"$log" 2>&1
 ok $? "shared memory, barriers, __syncwarp, atomics: right and without a report"
 status=0
