@@ -197,7 +197,8 @@ figures:
 	@. scripts/find_python.sh; find_python build/venv; \
 	[ "$$python" ] || { echo "figures: expected Python with matplotlib, which is neither here nor can be installed"; exit 2; }; \
 	"$$python" scripts/figures.py docs/figures && PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_gpu.py docs/results/h200/calibrate.csv docs/figures && \
-	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_steps.py docs/results/h200 docs/figures
+	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_steps.py docs/results/h200 docs/figures && \
+	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_step03.py docs/results/h200 docs/figures
 
 train: $(B)/tools/train
 	@$<
