@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What 02a and 03a to 03c ask of memory for each multiply-add of a warp, counted by the emulator on a small layer whose rows and filters are those
-# of the first layer. (03d reads what 03c reads; its asynchronous copies are not among the counted loads.)
+# What 02a and 03a to 03d ask of memory for each multiply-add of a warp, counted by the emulator on a small layer whose rows and filters are those
+# of the first layer. (An asynchronous copy is a global load and a shared store.)
 # usage: scripts/step03_requests.sh        prints a Markdown table; for docs/03_shared_tiling.md (scripts/fill_docs.pl)
 set -euo pipefail
 shape=mb1ic8ih24iw56oc64oh24ow56kh3kw3ph1pw1
@@ -9,7 +9,7 @@ json=$(mktemp)
 trap 'rm -f "$json"' EXIT
 echo "| | global loads: requests | sectors | shared loads: requests | wavefronts | shared stores: requests |"
 echo "|---|--:|--:|--:|--:|--:|"
-for kernel in 02a 03a 03b 03c; do
+for kernel in 02a 03a 03b 03c 03d; do
   : >"$json"
   EMU_COUNT_JSON=$json EMU_COUNT_BLOCKS=all "build/count/${kernel%?}" --exact --pass fprop --kernel $kernel --shape $shape >/dev/null
   awk -v kernel=$kernel '

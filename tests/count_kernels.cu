@@ -1,5 +1,6 @@
 /* Small kernels whose requests, sectors and wavefronts can be worked out by hand. Here their results are checked; tests/count_requests.sh
  * runs the same program in the count build and compares the counts. */
+#include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <stdlib.h>
 
@@ -25,6 +26,16 @@ __global__ void copy4(const float4 *x, float4 *y) {
 __global__ void copy2(const float2 *x, float2 *y) {
   __shared__ float2 line[32];
   line[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  y[threadIdx.x] = line[threadIdx.x];
+}
+
+/* The same by asynchronous copies; the second warp's read nothing, zeros take their place. */
+__global__ void copy_async(const float4 *x, float4 *y) {
+  __shared__ float4 line[64];
+  __pipeline_memcpy_async(&line[threadIdx.x], &x[threadIdx.x], 16, threadIdx.x < 32 ? 0 : 16);
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
   __syncthreads();
   y[threadIdx.x] = line[threadIdx.x];
 }
@@ -129,6 +140,8 @@ int main() {
   EXPECT(32, sum_to(i), "loops of different length");
   skipping<<<1, 32>>>(dx, dy);
   EXPECT(32, column_sum(i), "a step left out");
+  copy_async<<<1, 64>>>((const float4 *)dx, (float4 *)dy);
+  EXPECT(256, i < 128 ? x[i] : 0, "asynchronous copies");
   cudaMemset(dy, 0, sizeof y);
   adding<<<3, 32>>>(dy);
   EXPECT(1, 96, "atomics");

@@ -22,6 +22,9 @@ perl -MJSON::PP -e '
     "copy2 load global"           => [1, 32, 8, 0],
     "copy2 store shared"          => [1, 32, 0, 2],       # 2 halves
     "copy2 load shared"           => [1, 32, 0, 2],
+    "copy_async load global"      => [1, 32, 16, 0],      # 1 warp, the other reads nothing
+    "copy_async store shared"     => [2, 64, 0, 8],
+    "copy_async store global"     => [2, 64, 32, 0],
     "strided load global"         => [1, 32, 8, 0],       # 63 floats = 252 bytes
     "shifted load global"         => [1, 32, 5, 0],       # 128 bytes, 4 behind a sector boundary
     "shifted store global"        => [1, 32, 4, 0],
@@ -61,5 +64,5 @@ while read -r verdict text; do
   ok "$([ "$verdict" = same ] && echo 0 || echo 1)" "$text"
 done <"$json.compared"
 rm -f "$json.compared"
-ok "$([ "$tap_run" -eq 30 ] && echo 0 || echo 1)" "all 29 rows were compared"
+ok "$([ "$tap_run" -eq 33 ] && echo 0 || echo 1)" "all 32 rows were compared"
 done_testing

@@ -184,6 +184,12 @@ static void access_unseen(const void *address, size_t bytes, bool writes, const 
   emu_count_see(address, bytes, writes ? EMU_WRITE : EMU_READ, pc);
 }
 
+/* cp.async: a load of what it reads (nothing, where zeros take its place) and a store to shared memory. */
+static void async_issue(const void *dst, const void *src, size_t bytes, size_t src_bytes, const void *pc) {
+  if (src_bytes > 0) emu_count_see(src, src_bytes, EMU_READ, pc);
+  emu_count_see(dst, bytes, EMU_WRITE, pc);
+}
+
 static void atomic_begin(const void *address, size_t bytes, const void *pc) {
   if (counting == NULL) return;
   emu_count_see(address, bytes, EMU_ATOMIC, pc);
@@ -216,4 +222,5 @@ const emu_tool emu_counter_tool = {
     .freed = emu_shadow_freed,
     .mark_array = emu_arrays_mark,
     .count_work = count_work,
+    .async_issue = async_issue,
 };
