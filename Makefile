@@ -209,9 +209,21 @@ compare-counts: $(addprefix build/cuda/,$(filter-out 00,$(STEPS)) tests/count_ke
 	@scripts/compare_counts.sh $(SHAPE)
 
 # On a machine with a GPU: what it can do, beside common/gpus.h.
+ifeq ($(BACKEND),cuda)
 calibrate: $(B)/tools/calibrate
 	@mkdir -p build/results
 	@$< --csv build/results/calibrate.csv $(ARGS)
+else
+calibrate:
+	@echo "calibrate: expected an NVIDIA GPU and nvcc, this machine has $(if $(NVCC),nvcc but no GPU,no nvcc)" >&2; exit 2
+
+# What only a GPU can run, asked for elsewhere.
+build/cuda/%:
+	@echo "$@: expected an NVIDIA GPU and nvcc, this machine has $(if $(NVCC),nvcc but no GPU (BACKEND=cuda compiles all the same),no nvcc)" >&2; exit 2
+endif
+
+run-%:
+	@echo "run-$*: expected one of $(addprefix run-,$(STEPS))" >&2; exit 2
 
 # Compiling for GPUs that are not here: warnings are errors.
 CHECK_ARCHS = 80 90a $(NEWEST_ARCH)

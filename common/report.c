@@ -232,6 +232,7 @@ void report_row(report *r, const result_row *row) {
       if (row->time->warm_us > 0) fprintf(out, ", warm %.1f", row->time->warm_us);
       fprintf(out, ")  %.3g TFLOP/s", f.tflops);
       if (f.floor_us > 0) fprintf(out, "  %.3g %% of the limit", 100 * f.floor_share);
+      if (row->kernel->place == ON_CPU && f.floor_share > 1) fprintf(out, " (more than the limit measured at the start: was something else running then?)");
       if (row->cudnn && row->cudnn->version) fprintf(out, "  %.3gx cuDNN's best", row->cudnn->best_us / row->time->median_us);
     } else {
       fprintf(out, "  (%s in %.2g s)", r->machine->device.emulated && row->kernel->place == ON_GPU ? "emulated" : "ran", row->run_seconds);

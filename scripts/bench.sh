@@ -18,6 +18,9 @@ fi
 steps=()
 for main in [0-9][0-9]_*/main.c; do steps+=("${main%%_*}"); done
 
+busy=$(awk '$1 >= 0.5 { print $1 }' /proc/loadavg 2>/dev/null)
+[ -n "$busy" ] && echo "This machine is busy (load $busy): step 00, which wants all its cores, will look slower than it is."
+
 total=$((${#steps[@]} * ${#runs[@]}))
 number=0
 failed=0

@@ -6,7 +6,7 @@ use JSON::PP;
 
 sub human { my ($n) = @_; return $n >= 1e6 ? sprintf('%.1f MB', $n / 1e6) : $n >= 1e3 ? sprintf('%.1f kB', $n / 1e3) : "$n B" }
 
-printf "%-24s %22s %22s %10s %18s %12s\n", 'kernel', 'load sectors/request', 'store sectors/request', 'lanes', 'bytes asked for', 'distinct';
+printf "%-28s %22s %22s %10s %18s %12s\n", 'kernel', 'load sectors/request', 'store sectors/request', 'lanes', 'bytes asked for', 'distinct';
 for my $path (@ARGV) {
     open my $file, '<', $path or die "$path: $!\n";
     my $launches = do { local $/; decode_json(<$file>) };
@@ -18,7 +18,8 @@ for my $path (@ARGV) {
         }
         my $per = sub { my ($kind) = @_; my $n = $sum{"$kind requests"} or return '-'; return sprintf '%.2f', $sum{"$kind sectors"} / $n };
         my $requests = ($sum{'load requests'} // 0) + ($sum{'store requests'} // 0) or next;
-        printf "%-24s %22s %22s %10.1f %18s %12s\n", $launch->{kernel}, $per->('load'), $per->('store'),
+        my ($step) = map { $_->{file} =~ m{(\d\d)_[^/]*/([a-z])_} ? "$1$2 " : () } @{ $launch->{instructions} }; # the kernel's name is only what its launch calls it
+        printf "%-28s %22s %22s %10.1f %18s %12s\n", ($step // '') . $launch->{kernel}, $per->('load'), $per->('store'),
             (($sum{'load lanes'} // 0) + ($sum{'store lanes'} // 0)) / $requests, human($launch->{bytes_loaded} + $launch->{bytes_stored}),
             human($launch->{distinct_bytes_loaded} + $launch->{distinct_bytes_stored});
     }

@@ -1,6 +1,7 @@
 #!/usr/bin/env perl
 # Tables about the cuDNN column, in Markdown, from committed CSVs.
 # usage: scripts/cudnn_tables.pl below FILE          plans under the floor beside direct ones: arithmetic and error
+#        scripts/cudnn_tables.pl floor FILE          their floor, in us
 #        scripts/cudnn_tables.pl pytorch FILE        our best plan beside PyTorch's exhaustive search: how the ratios are spread
 #        scripts/cudnn_tables.pl slower FILE         those of its rows in which our plan is more than 3 % slower
 #        scripts/cudnn_tables.pl repeat FILE FILE    the same plans timed in two runs
@@ -48,6 +49,8 @@ if (($what // '') eq 'below' && @files == 1) {
                       $r->{tensor_instructions} eq '' ? '' : $r->{tensor_instructions}, sprintf('%.2f', $r->{plain_bound_share})];
     }
     table(['pass', 'plan', 'us', 'of the limit', 'FFMAs per multiply-add of the formula', 'tensor-core instructions', "largest error over a plain sum's bound"], [qw(--- --- --: --: --: --: --:)], @lines);
+} elsif (($what // '') eq 'floor' && @files == 1) {
+    printf "%.1f\n", (rows($files[0]))[0]{floor_us};
 } elsif (($what // '') eq 'pytorch' && @files == 1) {
     my %of;
     push @{ $of{ group($_) } }, $_->{ratio} for rows($files[0]);
@@ -75,5 +78,5 @@ if (($what // '') eq 'below' && @files == 1) {
     }
     table(['rows', 'how many', 'median', '90th percentile', 'largest', 'over 3 %', 'lowest clock, MHz'], [qw(--- --: --: --: --: --: --:)], @lines);
 } else {
-    die "usage: scripts/cudnn_tables.pl below|pytorch|slower FILE, or repeat FILE FILE\n";
+    die "usage: scripts/cudnn_tables.pl below|floor|pytorch|slower FILE, or repeat FILE FILE\n";
 }

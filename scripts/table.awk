@@ -1,4 +1,4 @@
-# Prints result rows as one table: a line per problem and pass, a column per kernel. Input: the CSV of common/report.c.
+# Prints result rows as a table for each step: a line per problem and pass, a column per kernel. Input: the CSV of common/report.c.
 # A timed cell is the median in microseconds, and where the machine's limit is known the share of it that was reached;
 # an untimed one says whether the result was right.
 
@@ -32,6 +32,7 @@ NR == 1 {
   if (!(key in seen)) {
     seen[key] = ++lines
     label[lines] = f[column["name"]] != "" ? f[column["name"]] : shape
+    if (f[column["dtype"]] != "fp32") label[lines] = label[lines] ", " f[column["dtype"]]
     pass[lines] = f[column["pass"]]
   }
   if (!(kernel in known)) { known[kernel] = ++kernels; kernel_name[kernels] = kernel }
@@ -42,31 +43,44 @@ NR == 1 {
   if (f[column["cudnn_best_us"]] != "") { # the same problem may have been timed beside several steps: the fastest counts
     best = f[column["cudnn_best_us"]] + 0
     if (!(seen[key] in cudnn) || best < cudnn[seen[key]]) cudnn[seen[key]] = best
-    any_cudnn = 1
+    any_cudnn = on_gpu[substr(kernel, 1, 2)] = 1
   }
   count[f[column["status"]]]++
   machine[f[column["gpu"]]] = 1
 }
 
-END {
+# One block for the kernels of one step: the lines that any of them was meant for.
+function block(step,    i, k, width, any, has) {
   width = 5
-  for (i = 1; i <= lines; i++) if (length(label[i]) > width) width = length(label[i])
+  for (i = 1; i <= lines; i++) {
+    has[i] = 0
+    for (k = 1; k <= kernels; k++) if (substr(kernel_name[k], 1, 2) == step && cell[i, k] != "" && cell[i, k] != "skipped") has[i] = 1
+    if (has[i] && length(label[i]) > width) width = length(label[i])
+    any += has[i]
+  }
+  if (!any) return
+  printf "\n%-*s  pass ", width, "layer"
+  for (k = 1; k <= kernels; k++) if (substr(kernel_name[k], 1, 2) == step) printf "  %*s", column_width[k], kernel_name[k]
+  if (any_cudnn && on_gpu[step]) printf "  %8s", "cuDNN"
+  printf "\n"
+  for (i = 1; i <= lines; i++) {
+    if (!has[i]) continue
+    printf "%-*s  %s", width, label[i], pass[i]
+    for (k = 1; k <= kernels; k++) if (substr(kernel_name[k], 1, 2) == step) printf "  %*s", column_width[k], cell[i, k] != "" ? cell[i, k] : "-"
+    if (any_cudnn && on_gpu[step]) printf "  %8s", i in cudnn ? time_text(cudnn[i]) : ""
+    printf "\n"
+  }
+}
+
+END {
   for (k = 1; k <= kernels; k++) {
     column_width[k] = length(kernel_name[k])
     for (i = 1; i <= lines; i++) if (length(cell[i, k]) > column_width[k]) column_width[k] = length(cell[i, k])
   }
-  if (any_cudnn) {
-    kernel_name[++kernels] = "cuDNN"
-    for (i = 1; i <= lines; i++) cell[i, kernels] = i in cudnn ? time_text(cudnn[i]) : ""
-    column_width[kernels] = 8
-  }
-  printf "\n%-*s  pass ", width, "layer"
-  for (k = 1; k <= kernels; k++) printf "  %*s", column_width[k], kernel_name[k]
-  printf "\n"
-  for (i = 1; i <= lines; i++) {
-    printf "%-*s  %s", width, label[i], pass[i]
-    for (k = 1; k <= kernels; k++) printf "  %*s", column_width[k], cell[i, k] != "" ? cell[i, k] : "-"
-    printf "\n"
+  for (k = 1; k <= kernels; k++) {
+    step = substr(kernel_name[k], 1, 2)
+    if (!(step in printed)) block(step)
+    printed[step] = 1
   }
   printf "\nmedian time, and the share of the machine's limit for that layer; untimed: whether the result was right; -: not this kernel's pass\n"
   if (any_cudnn) printf "cuDNN: its fastest plan for the same layer and arithmetic (fp32: in either layout, Winograd included), timed in turns with ours\n"
