@@ -165,7 +165,7 @@ sub verify {
 
 # ---------------------------------------------------------------- run, check
 
-sub shape { my ($l) = @_; return join '', map { "$_$l->{$_}" } qw(mb ic ih oc kh ph) }
+sub shape { my ($l) = @_; return join '', map { defined $l->{$_} ? "$_$l->{$_}" : () } qw(mb ic ih oc kh dh ph) }
 
 sub write_suite {
     open my $out, '>', "$folder/suite" or die;
@@ -214,15 +214,20 @@ sub counted {
     my $json = slurp("$folder/json");
     finish("the program ended (exit status $status) before anything was counted") if $json eq '';
     my $launches = decode_json($json);
-    my %sum = map { $_ => 0 } qw(threads bytes_loaded bytes_stored requests lanes load_requests load_sectors store_requests store_sectors);
+    my %sum = map { $_ => 0 } qw(threads bytes_loaded bytes_stored requests lanes load_requests load_sectors store_requests store_sectors shared_requests shared_wavefronts shared_fewest);
     my @rows;
     for my $launch (@$launches) {
         my $threads = 1;
         $threads *= $_ for @{ $launch->{grid} }, @{ $launch->{block} };
         $sum{threads} = $threads if $threads > $sum{threads};
         $sum{$_} += $launch->{$_} for qw(bytes_loaded bytes_stored);
-        for my $i (grep { $_->{space} eq 'global' } @{ $launch->{instructions} }) {
+        for my $i (grep { $_->{space} =~ /^(global|shared)$/ } @{ $launch->{instructions} }) {
             push @rows, $i;
+            if ($i->{space} eq 'shared') {
+                $sum{"shared_$_"} += $i->{$_} for qw(requests wavefronts);
+                $sum{shared_fewest} += $i->{requests} * ($i->{bytes} > 4 ? $i->{bytes} / 4 : 1); # a wavefront moves at most 128 bytes
+                next;
+            }
             my @kinds = $i->{kind} eq 'atomic' ? qw(load store) : $i->{kind}; # an atomic is both
             $sum{$_} += $i->{$_} for qw(requests lanes);
             for my $kind (@kinds) { $sum{"${kind}_$_"} += $i->{$_} for qw(requests sectors) }
@@ -241,8 +246,8 @@ sub grade_counts {
         @rows = @instructions if @sums == 1;
     }
     print "  counted on @{[shape($layers[0])]}, and on @{[shape($layers[1])]}:\n";
-    printf "        line %-4d %-6s %-10s %9d requests of %.1f lanes, %.2f sectors each\n", @$_{qw(line kind array requests)}, $_->{lanes} / $_->{requests},
-        $_->{sectors} / $_->{requests} for @rows;
+    printf "        line %-4d %-6s %-10s %9d requests of %.1f lanes, %.2f %s each\n", @$_{qw(line kind array requests)}, $_->{lanes} / $_->{requests},
+        $_->{space} eq 'shared' ? ($_->{wavefronts} / $_->{requests}, 'wavefronts') : ($_->{sectors} / $_->{requests}, 'sectors') for @rows;
     for my $goal (@{ $row->{goals} }) {
         my ($what, $relation, $limit) = @$goal;
         my @value = map { $measure{$what}->($sums[$_], $layers[$_], $row->{pass}) } 0, 1;

@@ -1,7 +1,7 @@
 # The exercises' goals, for scripts/exercise.pl. A row is
 #
 #   pass     what the kernel computes
-#   layer    the layer of the text: mb ic ih oc kh ph as in a benchdnn string (sh 1, square)
+#   layer    the layer of the text: mb ic ih oc kh dh ph as in a benchdnn string (sh 1, square; dh may be left out)
 #   further  another layer of the same kind, drawn at random: the goals hold on it too
 #   extra    shapes beside the nasty list that this exercise's mistakes show on
 #   goals    [what is measured, at least (>=) or at most (<=), the goal]; the measures are below
@@ -12,7 +12,7 @@ use warnings;
 sub pick { return $_[rand @_] }
 
 sub outputs { my ($l, $pass) = @_; return $l->{mb} * ($pass eq 'dgrad' ? $l->{ic} * $l->{ih}**2 : $l->{oc} * pixels($l)) }
-sub pixels { my ($l) = @_; return ($l->{ih} + 2 * $l->{ph} - $l->{kh} + 1)**2 }
+sub pixels { my ($l) = @_; return ($l->{ih} + 2 * $l->{ph} - ($l->{kh} - 1) * (1 + ($l->{dh} || 0)))**2 }
 sub products { my ($l) = @_; return $l->{mb} * $l->{oc} * pixels($l) * $l->{ic} * $l->{kh}**2 } # padding counted as if it were data
 
 # $c: sums over all requests of all launches; $l: the layer.
@@ -25,6 +25,8 @@ our %measure = (
     'sectors stored for every 32 outputs'        => sub { my ($c, $l, $pass) = @_; 32 * $c->{store_sectors} / outputs($l, $pass) },
     'sectors touched for every 32 products'      => sub { my ($c, $l) = @_; 32 * ($c->{load_sectors} + $c->{store_sectors}) / products($l) },
     'load requests for every 32 products'        => sub { my ($c, $l) = @_; 32 * $c->{load_requests} / products($l) },
+    'shared memory requests for every 32 products' => sub { my ($c, $l) = @_; 32 * $c->{shared_requests} / products($l) },
+    'shared memory wavefronts over those without conflicts' => sub { my ($c) = @_; $c->{shared_wavefronts} / ($c->{shared_fewest} || 1) },
 );
 
 # Every thread has its part: no single thread, no idle lanes, nothing stored twice.
@@ -69,6 +71,30 @@ our %exercises = (
         further => sub { {mb => 1, ic => pick(8, 12, 16), ih => 16 + int rand 4, oc => pick(32, 64), kh => 3, ph => 0} },
         extra   => ['g2mb1ic6ih7oc10kh3ph1'],
         goals   => [['threads for each output', '>=', 1], ['lanes taking part in a request', '>=', 24], ['sectors touched for every 32 products', '<=', 5.5]],
+    },
+    '03a' => {
+        pass    => 'fprop',
+        layer   => {mb => 1, ic => 4, ih => 64, oc => 1, kh => 3, dh => 3, ph => 4},
+        further => sub { my $dh = pick(3, 4); return {mb => 1, ic => 2 + int rand 3, ih => 56 + int rand 8, oc => 1, kh => 3, dh => $dh, ph => $dh + 1} },
+        extra   => ['mb1ic2ih37oc3kh3dh2ph3', 'mb1ic2ih35iw70oc2kh3kw3dh4dw4ph5pw5', 'g2mb1ic4ih40oc2kh3sh2dh2ph3', 'mb1ic1ih33oc1kh5dh3ph8'],
+        goals   => [['threads for each output', '>=', 0.25], $shared_work[1], ['lanes taking part in a request', '>=', 12],
+            ['loads for each product', '<=', 0.18], ['shared memory wavefronts over those without conflicts', '<=', 1.05]],
+    },
+    '03b' => {
+        pass    => 'fprop',
+        layer   => {mb => 1, ic => 32, ih => 8, oc => 32, kh => 3, ph => 1},
+        further => sub { my $kh = pick(1, 3); return {mb => 1, ic => pick(32, 64), ih => pick(11, 16), oc => pick(32, 64), kh => $kh, ph => ($kh - 1) / 2} },
+        extra   => ['mb1ic36ih6oc33kh1', 'mb1ic40ih5oc70kh3ph1', 'g2mb1ic70ih4oc10kh1', 'g2mb1ic8ih6oc66kh3ph1'],
+        goals   => [['threads for each output', '>=', 0.1], $shared_work[1], ['sectors loaded for every 32 products', '<=', 0.3],
+            ['shared memory requests for every 32 products', '<=', 0.65], ['shared memory wavefronts over those without conflicts', '<=', 1.02]],
+    },
+    '04a' => {
+        pass    => 'fprop',
+        layer   => {mb => 1, ic => 4, ih => 56, oc => 1, kh => 3, ph => 1},
+        further => sub { {mb => 1 + int rand 2, ic => 1 + int rand 4, ih => 57 + int rand 10, oc => 1, kh => pick(3, 5), ph => int rand 2} },
+        extra   => ['mb1ic2ih33oc2kh3ph1', 'g3mb2ic3ih19oc3kh5ph2', 'mb1ic2ih41oc3kh3sh2ph1', 'mb1ic2ih30oc1kh3sh2dh1ph2', 'mb1ic1ih27oc2kh3dh2ph3'],
+        goals   => [['threads for each output', '>=', 0.05], @shared_work[1, 2], ['loads for each product', '<=', 0.6],
+            ['sectors loaded for every 32 products', '<=', 3], ['shared memory requests for every 32 products', '<=', 0]],
     },
 );
 1;

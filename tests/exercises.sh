@@ -36,6 +36,9 @@ skeleton 01c 'FAIL  sectors of the stores of y'
 skeleton 02a 'FAIL  sectors loaded for every 32 products: 30 and [0-9.]+, goal at most 5'
 skeleton 02b 'FAIL  load requests for every 32 products: 1\.81 and 2, goal at most 0\.5'
 skeleton 02c 'FAIL  sectors touched for every 32 products: 30 and [0-9.]+, goal at most 5\.5'
+skeleton 03a 'FAIL  loads for each product: 1\.84 and [0-9.]+, goal at most 0\.18'
+skeleton 03b 'FAIL  shared memory wavefronts over those without conflicts: 2\.31 and 2\.31, goal at most 1\.02'
+skeleton 04a 'FAIL  loads for each product: 1\.95 and [0-9.]+, goal at most 0\.6'
 . tests/exercises/planted.sh
 
 grade() {
@@ -74,7 +77,7 @@ refused 'FILE: no_such.cu: expected a readable file: No such file or directory' 
 refused 'FILE: expected a .cu file, got "README.md"' 01a README.md
 mkdir "$folder/folder.cu"
 refused "FILE: $folder/folder.cu: expected a readable file: Is a directory" 01a "$folder/folder.cu"
-refused 'exercise: expected one of 01a 01b 01c 02a 02b 02c, got "09z"' 09z
+refused 'exercise: expected one of 01a 01b 01c 02a 02b 02c 03a 03b 04a, got "09z"' 09z
 SEED=x refused 'SEED: expected an integer from 1 to 999999999, got "x"' 01a
 LIMIT=0 refused 'LIMIT: expected an integer from 1 to 999999999, got "0"' 01a
 : >"$folder/empty.cu"

@@ -27,6 +27,9 @@ static const exercise exercises[] = {
     {"02a", "dgrad, NHWC, coalesced", PASS_DGRAD, LAYOUT_NHWC, 1, false},
     {"02b", "fprop, NHWC, four floats a load", PASS_FPROP, LAYOUT_NHWC, 1, false},
     {"02c", "fprop, NHWC, filter rearranged", PASS_FPROP, LAYOUT_NHWC, 2, true},
+    {"03a", "fprop, a halo with holes", PASS_FPROP, LAYOUT_NCHW, 1, false},
+    {"03b", "fprop, NHWC, no bank conflicts", PASS_FPROP, LAYOUT_NHWC, 1, false},
+    {"04a", "fprop, rows roll through registers", PASS_FPROP, LAYOUT_NCHW, 1, false},
 };
 static const exercise *the;
 
