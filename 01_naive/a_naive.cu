@@ -1,7 +1,7 @@
 /* 01a: one thread per output element, as the formula reads.
  *
  * Idea:     every output of a convolution can be computed without knowing any other: give each one a thread.
- * Mapping:  outputs are numbered with the channel first (k in fprop, c in dgrad, k in wgrad), the way one says "for every filter ...".
+ * Mapping:  outputs are numbered with the channel first (k in fprop, c in dgrad, k in wgrad), the way one says "for every pixel, all filters".
  *           So the 32 threads of a warp work on up to 32 channels of the same pixel; in fprop they load filters C*R*S elements apart and
  *           store outputs P*Q elements apart.
  * Expect:   each load of a filter and each store of an output touches as many memory sectors (32 bytes each) as there are channels, 32 at

@@ -29,7 +29,7 @@ bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *not
     int64_t where;
     if ((*status = buffer_check(sets, set, part, &damaged, &where))) return false;
     if (damaged) {
-      snprintf(note, note_size, "wrote outside %s: %lld bytes %s", name, (long long)(where < 0 ? -where : where), where < 0 ? "before its start" : "past its end");
+      snprintf(note, note_size, "wrote outside %s: byte %lld %s", name, (long long)(where < 0 ? -where : where + 1), where < 0 ? "before its start" : "after its end");
       return false;
     }
     if (part == PART_WORKSPACE || part == (int)s->output) continue;

@@ -157,7 +157,10 @@ sub verify {
     my ($right) = $out =~ /^(\d+) right, 0 wrong, 0 skipped$/m;
     return () if $status == 0 && defined $right && $right == $want && $err eq '';
     my ($wrong) = $out =~ /right, (\d+) wrong/;
-    my @reason = grep { $_ ne '' } complaint($err), first_wrong($out);
+    my @complaint = complaint($err);
+    my @first = first_wrong($out);
+    $complaint[0] .= " (on $1)" if @complaint && @first && $first[0] =~ /^first on (\S+): /;
+    my @reason = grep { $_ ne '' } @complaint, @first;
     unshift @reason, "$wrong of $want shapes are wrong" if $wrong && $want > 1;
     return @reason if @reason;
     return "the program ended (exit status $status) before its result was verified";

@@ -6,6 +6,7 @@ The same input gives the same bytes. Exit status: 0 all right, 2 with one line o
 """
 
 import csv
+import math
 import sys
 from pathlib import Path
 
@@ -112,8 +113,8 @@ def chip(figures):
 
 def sectors(figures):
     title = "One request of a warp, in sectors of 32 bytes"
-    subtitle = ("A square is a float, eight of them are a sector. Filled and numbered: what the 32 lanes ask for. Framed: the sectors that move, whole.\n"
-                "With stride 8 the picture shows the first 8 of 32.")
+    subtitle = ("A square is a float, eight of them are a sector. Filled: what the 32 lanes ask for, with some of the lanes' numbers.\n"
+                "Framed: the sectors that move, whole. With stride 8 the picture shows the first 8 of 32.")
     fig, ax = canvas(2.9, 100, 36, title, subtitle, "Drawn, not measured.")
     cell = 1.42
     for row, stride in enumerate((1, 2, 8)):
@@ -128,8 +129,9 @@ def sectors(figures):
                 lane, asked = divmod(element, stride)
                 filled = asked == 0 and lane < 32
                 ax.add_patch(Rectangle((x + i * cell, y), cell, 4.2, facecolor=style.BLUE if filled else "white", edgecolor=style.GREY, linewidth=0.4))
-                if filled:
-                    ax.text(x + (i + 0.5) * cell, y + 2.1, str(lane), fontsize=5.8, color="white", ha="center", va="center")
+                if filled and (stride == 8 or lane % 8 in (0, 7)):
+                    inside = 0 if stride > 1 else 0.2 if lane % 8 == 0 else -0.2  # away from the frame
+                    ax.text(x + (i + 0.5) * cell + inside, y + 2.1, str(lane), fontsize=6.6, color="white", ha="center", va="center")
             moved = any((sector * 8 + i) % stride == 0 and (sector * 8 + i) // stride < 32 for i in range(8))
             ax.add_patch(Rectangle((x, y), 8 * cell, 4.2, facecolor="none", edgecolor=style.RED if moved else style.GREY, linewidth=1.6 if moved else 0.4))
     return fig, title
@@ -213,10 +215,13 @@ def roofline(figures):
     ax.set_axisbelow(True)
     peaks = {"fp32": figures["fp32_fma"], "fp16": figures["fp16_wgmma", "sustained"]}
     memories = [("DRAM", figures["copy"] / 1e3, "-"), ("L2", figures["read_l2"] / 1e3, "--"), ("shared memory", figures["read_shared", 1] / 1e3, ":")]
+    extent = ax.get_window_extent().get_points().T  # pixels: a decade is not as wide as it is high
     for name, speed, dash in memories:
         end = peaks["fp16"] / speed
         ax.plot([0.1, end], [0.1 * speed, peaks["fp16"]], color=style.BLACK if name == "DRAM" else style.GREY, linewidth=1.6, linestyle=dash)
         ax.plot([], [], color=style.BLACK if name == "DRAM" else style.GREY, linewidth=1.6, linestyle=dash, label=f"{name}: {speed:.3g} TB/s")
+        across, up = [(box[1] - box[0]) / decades for box, decades in zip(extent, (math.log10(2000 / 0.1), math.log10(2000 / 0.3)))]
+        ax.text(0.13, 0.13 * speed * 1.25, name, rotation=math.degrees(math.atan2(up, across)), rotation_mode="anchor", fontsize=8, va="bottom")
     speed = memories[0][1]
     looks = {"fp32": (style.BLUE, "o", "fp32, multiply-adds"), "fp16": (style.ORANGE, "D", "fp16, tensor cores")}
     for dtype, (colour, marker, words) in looks.items():
@@ -227,7 +232,8 @@ def roofline(figures):
             edge, line = (style.BLACK, 0.5) if fill == colour else (colour, 1.1)
             ax.plot(places, [min(peak, speed * place) for place in places], marker=marker, markersize=5, markerfacecolor=fill, markeredgecolor=edge,
                     markeredgewidth=line, linestyle="none", label=label)
-        ax.annotate(f"ridge {peak / speed:.0f}", (peak / speed, peak), xytext=(-4, 6), textcoords="offset points", fontsize=8, ha="right")
+        ax.annotate(f"ridge {peak / speed:.0f}", (peak / speed, peak), xytext=(-4, 6), textcoords="offset points", fontsize=8, ha="right",
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})
     ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=8, labelspacing=0.8)
     return fig, title
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import plot_data as data
 import plot_style as style
 from figures_gpu import box, canvas
-from matplotlib.ticker import FixedLocator, NullFormatter
 
 LAYER = "mb16ic64ih56oc128oh56kh3ph1"
 DRAWN = "Drawn, not measured."
@@ -73,17 +72,27 @@ CELL, SECTOR = 1.36, 8 * 1.36
 
 
 def strip(ax, y, name, sectors, note):
-    """Sectors of memory in a row. sectors: a string for a gap, or 8 texts, one a float: None if no lane asks for it."""
+    """Sectors of memory in a row. sectors: 8 texts, one a float: None if no lane asks for it; or a string: the distance to the next, or '... rest'."""
     ax.text(0, y + 1.9, name, fontsize=9, va="center", fontweight="bold")
     x = 12
     for sector in sectors:
         if isinstance(sector, str):
-            ax.text(x + 5.2, y + 1.9, sector, fontsize=7, ha="center", va="center", color=style.GREY)
+            if sector.startswith("..."):
+                ax.text(x + 5.2, y + 1.9, sector, fontsize=8, ha="center", va="center", color=style.GREY)
+            else:  # from the first float of the sector before to the first of the next one
+                start, end = x - SECTOR - 0.5 + CELL / 2, x + 10.4 + CELL / 2
+                ax.plot([start, start, end], [y, y - 1.5, y - 1.5], color=style.GREY, linewidth=1.1)
+                ax.annotate("", (end, y), (end, y - 1.5 - 0.05), arrowprops={"arrowstyle": "-|>", "color": style.GREY, "shrinkA": 0, "shrinkB": 0})
+                ax.text((start + end) / 2, y - 2.5, sector, fontsize=8, ha="center", va="center", color=style.GREY)
+                ax.text(x + 5.0, y + 1.9, "...", fontsize=8, ha="center", va="center", color=style.GREY)
             x += 10.4
             continue
+        asked = [i for i, lane in enumerate(sector) if lane is not None]
         for i, lane in enumerate(sector):
             box(ax, x + i * CELL, y, CELL, 3.8, fill=style.BLUE if lane is not None else "white", line=0.3)
-            ax.text(x + (i + 0.5) * CELL, y + 1.9, lane or "", fontsize=5.2, color="white", ha="center", va="center")
+            if i in (asked[0], asked[-1]):
+                inside = 0 if len(asked) == 1 else 0.2 if i == asked[0] else -0.2  # away from the frame
+                ax.text(x + (i + 0.5) * CELL + inside, y + 1.9, lane, fontsize=6.5, color="white", ha="center", va="center")
         ax.add_patch(style.plt.Rectangle((x, y), SECTOR, 3.8, facecolor="none", edgecolor=style.RED, linewidth=1.6))
         x += SECTOR + 0.5
     ax.text(99.5, y + 1.9, note, fontsize=8, va="center", ha="right", linespacing=1.3)
@@ -115,7 +124,7 @@ def numbering(ax, y, thread):
 
 
 def warp(title, subtitle, thread, mapping, strips):
-    fig, ax = canvas(3.9, 100, 45, title, subtitle, DRAWN + " A square is a float, a frame a sector of 32 bytes; in a filled square the lane that asks for it.")
+    fig, ax = canvas(3.9, 100, 45, title, subtitle, DRAWN + " A square is a float, a frame a sector of 32 bytes; filled: a lane asks for it; the first and the last lane of a sector are named.")
     numbering(ax, 4, thread)
     ax.text(70, 9.1, mapping, fontsize=8, va="center", family="DejaVu Sans Mono", linespacing=1.5)
     for i, arguments in enumerate(strips):
@@ -148,45 +157,39 @@ def loaded(shape, pad):
 
 
 def wavefronts(results):
-    """01a's fprop on ResNet-50's layers, which are square and have no groups: measured against 33 wavefronts of L1 for every product."""
+    """01a's fprop on ResNet-50's layers, which are square and have no groups: measured over 33 wavefronts of L1 for every product."""
     calibrated = {row["name"]: float(row["value"]) for row in read(results / "calibrate.csv") if not row["parameter"]}
     rows = {row["shape"]: row for row in read(results / "bench.csv") if row["kernel"] == "01a" and row["pass"] == "fprop" and row["status"] == "right"
             and re.fullmatch("the layer|conv1|res[0-9].*", row["name"]) and row["shape"].startswith("mb16")}.values()
-    points = []
+    points = []  # name, which of the looks, measured / predicted
     for row in rows:
         shape = data.Shape(row["shape"])
         if shape.k < LANES:
             continue
         pad = int(row["shape"].split("ph")[1].split("w")[0]) if "ph" in row["shape"] else 0
-        distance = shape.c * shape.r * shape.s
-        points.append((33 * loaded(shape, pad) / calibrated["device_sms"] / calibrated["device_clock"] / 1e3, float(row["us_median"]) / 1e3, distance))
+        predicted = 33 * loaded(shape, pad) / calibrated["device_sms"] / calibrated["device_clock"]
+        look = "first" if row["shape"] == LAYER else "same" if math.gcd(shape.c * shape.r * shape.s, 32) == 32 else "odd"
+        points.append((row["name"], look, float(row["us_median"]) / predicted))
     if not points:
         raise data.BadInput(f"{results}/bench.csv: expected rows of 01a, fprop")
     gpu, date = next((row["gpu"], row["date"][:10]) for row in rows)
     title = "01a, fprop: 33 wavefronts of L1 for every product"
-    subtitle = "Each mark is a layer: the time that 33 wavefronts a product take at one a clock and SM, and the measured time."
-    fig, top, bottom = style.figure(3.1, title, subtitle, f"{gpu}, {date}. The layers of ResNet-50 and the first layer of all tables.")
-    ax = style.panel(fig, 0.7, 5.4, top, bottom + 0.11)
-    looks = {True: (style.BLUE, "o", "filters a multiple of 32 floats apart:\n32 lanes, one bank"),
-             False: (style.RED, "D", "filters an odd number of floats apart:\n32 lanes, 32 banks")}
-    for same, (colour, marker, label) in looks.items():
-        some = [point for point in points if (math.gcd(point[2], 32) == 32) == same]
-        ax.plot([x for x, _, _ in some], [y for _, y, _ in some], marker=marker, markersize=6, color=colour, markeredgecolor=style.BLACK,
-                markeredgewidth=0.4, linestyle="none", label=label)
-    for x, y, distance in points:
-        if math.gcd(distance, 32) < 32:
-            ax.annotate(f"{distance} apart", (x, y), xytext=(8, -3), textcoords="offset points", fontsize=8)
-    ends = [0.6, 20]
-    ax.plot(ends, ends, color=style.GREY, linewidth=1, label="measured = predicted")
-    for axis, name in ((ax.xaxis, "predicted, ms"), (ax.yaxis, "measured, ms")):
-        axis.set_label_text(name)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(FixedLocator([1, 2, 5, 10, 20]))
-        axis.set_major_formatter(lambda value, _: f"{value:g}")
-        axis.set_minor_formatter(NullFormatter())
-        axis.set_minor_locator(FixedLocator([]))
+    subtitle = "Each mark is a layer: its measured time over the time that 33 wavefronts a product take, at one a clock and SM."
+    fig, top, bottom = style.figure(0.16 * len(points) + 0.5, title, subtitle, f"{gpu}, {date}. The layers of ResNet-50 and the first layer of all tables.")
+    ax = style.panel(fig, 1.5, 5.4, top, bottom + 0.09)
+    looks = {"first": ("white", style.BLUE, "o", "the layer on which the rule was found"),
+             "same": (style.BLUE, style.BLACK, "o", "filters a multiple of 32 floats apart:\n32 lanes, one bank"),
+             "odd": (style.RED, style.BLACK, "D", "filters an odd number of floats apart:\n32 lanes, 32 banks")}
+    for look, (colour, edge, marker, label) in looks.items():
+        some = [(ratio, y) for y, (_, which, ratio) in enumerate(points) if which == look]
+        ax.plot(*zip(*some), marker=marker, markersize=5.5, color=colour, markeredgecolor=edge, markeredgewidth=1.3 if look == "first" else 0.4,
+                linestyle="none", label=label, zorder=3)
+    ax.axvline(1, color=style.BLACK, linewidth=1, label="measured = predicted")
+    ax.set_yticks(range(len(points)), [name for name, _, _ in points])
+    ax.set_ylim(len(points) - 0.4, -0.6)
+    ax.set_xlim(0, 1.5)
+    ax.set_xlabel("measured / predicted")
+    ax.tick_params(axis="y", length=0)
     ax.grid(color=style.PALE, linewidth=0.8)
     ax.set_axisbelow(True)
     ax.legend(loc="center left", bbox_to_anchor=(1.03, 0.5), frameon=False, fontsize=8, labelspacing=1.2)
@@ -194,13 +197,13 @@ def wavefronts(results):
 
 
 def limits(results):
-    """Two counters of every kernel of steps 01 and 02: how busy L1's data stage is, and how busy the schedulers."""
+    """Two counters of every kernel of steps 01 and 02: how busy L1's data path is, and how busy the schedulers."""
     counters, gpu, date = {}, "", ""
     for name in data.PASSES:
         for row in read(results / f"profile-02-{name}.csv"):
             counters[name, row["kernel"], row["metric"]] = float(row["value"])
             gpu, date = row["gpu"], row["date"][:10]
-    bars = [("LSU data path", style.ORANGE, "L1's data stage is busy"), ("issue slots", style.BLUE, "schedulers start an instruction")]
+    bars = [("LSU data path", style.ORANGE, "L1's data path is busy"), ("issue slots", style.BLUE, "schedulers start an instruction")]
     title = "What steps 01 and 02 wait for"
     subtitle = f"Share of the clocks, of the layer {LAYER}. A kernel with a bar near 100 % gets no faster until that is changed."
     fig, top, bottom = style.figure(2.6, title, subtitle, f"{gpu}, {date}, make profile-02.")

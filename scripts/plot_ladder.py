@@ -18,7 +18,7 @@ def plot(rows, layer, source):
     lines = table(rows)
     title = "Every kernel on one layer"
     subtitle = (f"{rows[0].shape.words()}.\n"
-                "● ours   ◆ cuDNN's fastest plan for the same pass and arithmetic   ┃ the machine's limit for this layer")
+                "● ours   ◆ cuDNN's fastest plan for the same pass and arithmetic; dotted: the same rate   ┃ the machine's limit for this layer")
     footer = f"{data.machine(rows)}. Median times, cold L2."
     if any(row.cudnn_us and row.floor_us > min(row.cudnn_us, row.us) for row in rows):
         footer += "\nOver 100 %: the rate counts the formula's products; Winograd does fewer."

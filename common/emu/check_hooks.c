@@ -37,6 +37,18 @@ static inline bool read_in_order(emu_checker *c, size_t group, const void *pc) {
   return true;
 }
 
+static __attribute__((noinline, cold)) void stop_misaligned(const emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc) {
+  char where[96];
+  const emu_shadow *s = emu_shadow_at(address);
+  if (address - c->arena < EMU_ARENA)
+    snprintf(where, sizeof where, "shared memory, byte %zu", (size_t)(address - c->arena));
+  else if (s != NULL && address - s->start < s->bytes)
+    emu_arrays_describe(s, address - s->start, where, sizeof where);
+  else
+    snprintf(where, sizeof where, "address 0x%zx", (size_t)address);
+  EMU_CHECK_STOP(EMU_MISALIGNED, pc, NULL, "%s: no multiple of %zu, as a %zu-byte %s needs", where, bytes, bytes, emu_reads_memory(kind) ? "read" : "write");
+}
+
 static inline __attribute__((always_inline)) void look(const void *pointer, size_t bytes, emu_access_kind kind, const void *pc) {
   emu_checker *c = emu_checking;
   if (c == NULL) {
@@ -44,8 +56,7 @@ static inline __attribute__((always_inline)) void look(const void *pointer, size
     return;
   }
   const uintptr_t address = (uintptr_t)pointer;
-  if (address % bytes != 0)
-    EMU_CHECK_STOP(EMU_MISALIGNED, pc, NULL, "address 0x%zx of a %zu-byte %s", (size_t)address, bytes, emu_reads_memory(kind) ? "read" : "write");
+  if (address % bytes != 0) stop_misaligned(c, address, bytes, kind, pc);
   if (address - c->arena < EMU_ARENA) {
     if (bytes == 4 && kind == EMU_READ && read_in_order(c, (address - c->arena) / 4, pc)) return;
     emu_check_shared(c, address - c->arena, bytes, kind, pc);
