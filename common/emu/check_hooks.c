@@ -3,6 +3,8 @@
  *
  * Nearly every call finds nothing new: a global word that everybody only reads, or a word that this block has had before. That is decided
  * here in a few instructions; all else goes to check_global.c and check_shared.c. */
+#include <stdio.h>
+
 #include "check.h"
 #include "hooks.h"
 
