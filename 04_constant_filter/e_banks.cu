@@ -7,8 +7,8 @@
  * Change:   up to 7x7, 04b with its filter in constant memory as in 04a, which leaves more registers, for more warps. From 9x9 on the same
  *           walk down the image with a loop over its rows, and unfinished sums of all SIZE rows: they move up by one with every row of
  *           pixels, which costs nothing, as a multiply-add may write its sum to another register than it read.
- * Expect:   04d: 37 % of its FMAs read three registers without a shared one (04b, 5x5: 57 %), so the FMA peak is out of reach by as much. Here
- *           none does. (Read off the machine code, make sass-04, by register numbers and .reuse flags.)
+ * Expect:   of 04d's FMAs more than a third read two registers of one bank, so the FMA peak is out of reach by as much. Here almost none does
+ *           (scripts/register_banks.sh counts them in the machine code).
  * Cache:    the constants that instructions name lie in a cache of about 2 KiB. 31 x 31 elements are 3.8 KiB: so a large filter is applied in two
  *           halves, and the first half's sums wait in y, in the L2 cache.
  * Sizes:    3x3, 5x5, 7x7, 9x9, 11x11, 13x13, 15x15, 31x31, stride 1, no dilation, padding S / 2 left and right, W a multiple of 4.
