@@ -6,7 +6,7 @@
 #include <time.h>
 
 enum { LEAST_LAUNCHES = 10, MOST_SETS = 2048 };
-static const double most_seconds = 2.0, most_cpu_seconds = 0.5, most_sample_seconds = 0.04, warm_up_seconds = 0.05, long_launch_seconds = 1.0,
+static const double most_seconds = 2.0, most_cpu_seconds = 0.5, most_sample_seconds = 0.04, warm_up_seconds = 0.1, long_launch_seconds = 1.0,
                     graph_launch_seconds = 5e-3; /* longer launches are enqueued one by one */
 
 int timing_sets(size_t bytes, size_t cache_bytes) {

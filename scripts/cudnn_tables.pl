@@ -5,6 +5,7 @@
 #        scripts/cudnn_tables.pl pytorch FILE        our best plan beside PyTorch's exhaustive search: how the ratios are spread
 #        scripts/cudnn_tables.pl slower FILE         those of its rows in which our plan is more than 3 % slower
 #        scripts/cudnn_tables.pl repeat FILE FILE    the same plans timed in two runs
+#        scripts/cudnn_tables.pl again FILE          one plan timed several times, row by row
 use strict;
 use warnings;
 
@@ -77,6 +78,9 @@ if (($what // '') eq 'below' && @files == 1) {
         push @lines, [$g, scalar @spread, (map { sprintf('%.1f %%', 100 * quantile($_, @spread)) } 0.5, 0.9, 1), (scalar grep { $_ > 0.03 } @spread), quantile(0, map { $_->[1] } @{ $of{$g} })];
     }
     table(['rows', 'how many', 'median', '90th percentile', 'largest', 'over 3 %', 'lowest clock, MHz'], [qw(--- --: --: --: --: --: --:)], @lines);
+} elsif (($what // '') eq 'again' && @files == 1) {
+    my @rows = rows($files[0]);
+    table(['', map { "run $_" } 1 .. @rows], ['---', map { '--:' } @rows], ['us', map { sprintf('%.1f', $_->{best_us}) } @rows], ['clock, MHz', map { $_->{sm_clock_mhz} } @rows]);
 } else {
-    die "usage: scripts/cudnn_tables.pl below|floor|pytorch|slower FILE, or repeat FILE FILE\n";
+    die "usage: scripts/cudnn_tables.pl below|floor|pytorch|slower|again FILE, or repeat FILE FILE\n";
 }
