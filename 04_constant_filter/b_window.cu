@@ -17,26 +17,27 @@
 
 #include "common/plain.h"
 
-enum { WARPS = 4, THREADS = 32 * WARPS, COLS = 4, STRIP = 8, BP = WARPS * STRIP, BQ = 30 * COLS };
+enum { WARPS = 4, THREADS = 32 * WARPS, COLS = 4, STRIP = 8, BP = WARPS * STRIP, BQ = 30 * COLS, MOST_PLANES = 65535 /* a grid's third dimension */ };
 
 /* SIZE x SIZE filters. A block: BP x BQ outputs of one plane y[n, k]; a warp: STRIP rows of them; a thread: COLS columns of these. */
 template <int SIZE>
-__global__ void __launch_bounds__(THREADS, SIZE == 3 ? 7 : SIZE == 5 ? 5 : 3) window_kernel(conv_problem p, const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y) {
+__global__ void __launch_bounds__(THREADS, SIZE == 3 ? 8 : SIZE == 5 ? 8 : 6) window_kernel(conv_problem p, unsigned first_plane, unsigned planes_of_c, const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y) {
   constexpr int PAD = SIZE / 2;
-  const int tiles_q = (p.Q + BQ - 1) / BQ, tiles_p = (p.P + BP - 1) / BP, lane = threadIdx.x % 32;
-  const int first_q = blockIdx.x % tiles_q * BQ + (lane - 1) * COLS;
-  const int first_p = blockIdx.x / tiles_q % tiles_p * BP + threadIdx.x / 32 * STRIP, first_h = first_p - p.pad_top;
-  const int plane = blockIdx.x / tiles_q / tiles_p, k = plane % p.K, n = plane / p.K;
+  const unsigned plane = first_plane + blockIdx.z; /* unsigned: a division takes half the instructions */
+  const int k = plane % p.K;
+  const int lane = threadIdx.x % 32;
+  const int first_q = blockIdx.x * BQ + (lane - 1) * COLS;
+  const int first_p = blockIdx.y * BP + threadIdx.x / 32 * STRIP, first_h = first_p - p.pad_top;
   const bool in_image = first_q >= 0 && first_q < p.W; /* W is a multiple of 4: all four columns or none */
   const bool stores = in_image && lane > 0 && lane < 31;
-  const float *column = x + (int64_t)(n * p.C + k / (p.K / p.groups)) * p.H * p.W + first_q;
-  float *result = y + ((int64_t)plane * p.P + first_p) * p.Q + first_q;
+  const int first_x = (int)(plane / planes_of_c * p.H + first_h) * p.W + first_q; /* in x[n, c], which planes_of_c = K / C planes of y come from */
+  const int first_y = (int)(plane * p.P + first_p) * p.Q + first_q;
 
   float4 pixels[STRIP + SIZE - 1]; /* the rows under my windows; the compiler decides how many of them are on their way at a time */
 #pragma unroll
   for (int i = 0; i < STRIP + SIZE - 1; i++) {
     const bool inside = in_image && first_h + i >= 0 && first_h + i < p.H;
-    pixels[i] = inside ? *(const float4 *)(column + (int64_t)(first_h + i) * p.W) : make_float4(0, 0, 0, 0);
+    pixels[i] = inside ? *(const float4 *)(x + first_x + i * p.W) : make_float4(0, 0, 0, 0);
   }
   float filter[SIZE * SIZE], sum[STRIP][COLS] = {}; /* of the sums, SIZE rows at a time are in use */
 #pragma unroll
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(THREADS, SIZE == 3 ? 7 : SIZE == 5 ? 5 : 3) wi
     const int done = i - (SIZE - 1);
     if (done >= 0 && stores && first_p + done < p.P) {
       const float *out = sum[done < 0 ? 0 : done];
-      *(float4 *)(result + (int64_t)done * p.Q) = make_float4(out[0], out[1], out[2], out[3]);
+      *(float4 *)(y + first_y + done * p.Q) = make_float4(out[0], out[1], out[2], out[3]);
     }
   }
 }
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(THREADS) any_filter_kernel(conv_problem p, con
 
 /* ---------------------------------------------------------------- host */
 
-typedef void (*conv_plane_kernel)(conv_problem p, const float *x, const float *w, float *y);
+typedef void (*conv_plane_kernel)(conv_problem p, unsigned first_plane, unsigned planes_of_c, const float *x, const float *w, float *y);
 
 /* The kernel for this filter; NULL: the plain one. */
 static conv_plane_kernel window_of(const conv_problem *p) {
@@ -107,11 +108,12 @@ static const char *unsupported(const conv_problem *p, const conv_device *device)
 
 static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
   const conv_plane_kernel kernel = window_of(p);
-  const int outputs = p->N * p->K * p->P * p->Q, tiles = ((p->Q + BQ - 1) / BQ) * ((p->P + BP - 1) / BP);
-  if (kernel)
-    kernel<<<p->N * p->K * tiles, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
-  else
-    any_filter_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
+  const int outputs = p->N * p->K * p->P * p->Q, planes = p->N * p->K;
+  if (!kernel) any_filter_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
+  for (int first = 0; kernel && first < planes; first += MOST_PLANES) {
+    const dim3 grid((p->Q + BQ - 1) / BQ, (p->P + BP - 1) / BP, planes - first < MOST_PLANES ? planes - first : MOST_PLANES);
+    kernel<<<grid, THREADS, 0, stream>>>(*p, first, p->K / p->C, (const float *)b->x, (const float *)b->w, (float *)b->y);
+  }
   return cudaGetLastError();
 }
 

@@ -1,190 +1,176 @@
-/* 04e: filters from constant memory again, because a register file has two banks.
+/* 04e: large filters from constant memory, because a register file has two banks.
  *
  * Idea:     a multiply-add reads three registers. They lie in two banks, even and odd numbers, and a bank serves one of them at a time: three
  *           registers cost two cycles. Kernels get around it when neighbouring instructions share an operand, which the hardware keeps;
  *           matrix products share one always. A sliding window does not: as it slides by one, even becomes odd. With the filter's element
- *           from constant memory instead, through a uniform register, two registers are left.
- * Change:   up to 7x7, 04b with its filter in constant memory as in 04a, which leaves more registers, for more warps. From 9x9 on the same
- *           walk down the image with a loop over its rows, and unfinished sums of all SIZE rows: they move up by one with every row of
- *           pixels, which costs nothing, as a multiply-add may write its sum to another register than it read.
+ *           from constant memory instead, through a uniform register, two registers are left. (04b's filters fit into uniform registers.)
+ * Change:   from 15x15 on, 04d with its filter in constant memory and the filter's size a template parameter: a row of it is unrolled, and nothing
+ *           rounded up. A thread has 2 x 16 outputs instead of 4 x 16: the loop's body must fit the instruction cache, and fewer registers
+ *           leave room for more warps. Up to 13x13 the tile's halo and its wait would cost too much: there a thread walks down the image as
+ *           in 04b, with a loop over its rows and unfinished sums of all SIZE rows. They move up by one with every row of pixels,
+ *           which costs nothing, as a multiply-add may write its sum to another register than it read.
  * Expect:   of 04d's FMAs more than a third read two registers of one bank, so the FMA peak is out of reach by as much. Here almost none does
  *           (scripts/register_banks.sh counts them in the machine code).
- * Cache:    the constants that instructions name lie in a cache of about 2 KiB. 31 x 31 elements are 3.8 KiB: so a large filter is applied in two
- *           halves, and the first half's sums wait in y, in the L2 cache.
- * Sizes:    3x3, 5x5, 7x7, 9x9, 11x11, 13x13, 15x15, 31x31, stride 1, no dilation, padding S / 2 left and right, W a multiple of 4.
+ * Cache:    the constants that instructions name lie in a cache of about 2 KiB, a filter of 31 x 31 takes 3.8. In the tile an element that was
+ *           fetched serves 32 FMAs of a warp; with 8 columns instead of 16 the warps would wait for constants.
+ * Sizes:    9x9, 11x11, 13x13, 15x15, 31x31, stride 1, no dilation, padding S / 2 left and right, W a multiple of 4.
  *           One input channel per output channel. One launch, and one copy of a filter, for every output channel: meant for pictures.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
+#include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
 #include "common/plain.h"
 
-enum { WARPS = 4, THREADS = 32 * WARPS, MOST_TAPS = 31 * 31 };
+enum { MOST_TAPS = 31 * 31, LARGEST_WALK = 13, MOST_IMAGES = 65535 /* a grid's third dimension */ };
 
 static __constant__ float constant_w[MOST_TAPS];
 
-/* ---------------------------------------------------------------- small filters: 04b, but for where the filter lies */
+/* ---------------------------------------------------------------- up to 13x13: a walk down the image */
 
-enum { SMALL_COLS = 4, SMALL_STRIP = 8, SMALL_BP = WARPS * SMALL_STRIP, SMALL_BQ = 30 * SMALL_COLS };
-
-/* Filter k, which lies in constant_w. A block: SMALL_BP x SMALL_BQ outputs of one plane y[n, k]; a warp: SMALL_STRIP rows of them. */
-template <int SIZE>
-__global__ void __launch_bounds__(THREADS, SIZE == 7 ? 5 : 8) small_kernel(conv_problem p, int k, int, const float *__restrict__ x, float *__restrict__ y) {
-  constexpr int COLS = SMALL_COLS, STRIP = SMALL_STRIP, PAD = SIZE / 2;
-  const int tiles_q = (p.Q + SMALL_BQ - 1) / SMALL_BQ, tiles_p = (p.P + SMALL_BP - 1) / SMALL_BP, lane = threadIdx.x % 32;
-  const int first_q = blockIdx.x % tiles_q * SMALL_BQ + (lane - 1) * COLS;
-  const int first_p = blockIdx.x / tiles_q % tiles_p * SMALL_BP + threadIdx.x / 32 * STRIP, first_h = first_p - p.pad_top, n = blockIdx.x / tiles_q / tiles_p;
-  const bool in_image = first_q >= 0 && first_q < p.W; /* W is a multiple of 4: all four columns or none */
-  const bool stores = in_image && lane > 0 && lane < 31;
-  const float *column = x + (int64_t)(n * p.C + k / (p.K / p.groups)) * p.H * p.W + first_q;
-  float *result = y + ((int64_t)(n * p.K + k) * p.P + first_p) * p.Q + first_q;
-
-  float4 pixels[STRIP + SIZE - 1];
-#pragma unroll
-  for (int i = 0; i < STRIP + SIZE - 1; i++) {
-    const bool inside = in_image && first_h + i >= 0 && first_h + i < p.H;
-    pixels[i] = inside ? *(const float4 *)(column + (int64_t)(first_h + i) * p.W) : make_float4(0, 0, 0, 0);
-  }
-  float sum[STRIP][COLS] = {};
-#pragma unroll
-  for (int i = 0; i < STRIP + SIZE - 1; i++) {
-    const float mine[COLS] = {pixels[i].x, pixels[i].y, pixels[i].z, pixels[i].w};
-    float row[PAD + COLS + PAD];
-#pragma unroll
-    for (int j = 0; j < COLS; j++) row[PAD + j] = mine[j];
-#pragma unroll
-    for (int j = 0; j < PAD; j++) {
-      row[j] = __shfl_up_sync(0xffffffff, mine[COLS - PAD + j], 1);
-      row[PAD + COLS + j] = __shfl_down_sync(0xffffffff, mine[j], 1);
-    }
-#pragma unroll
-    for (int r = 0; r < SIZE; r++) {
-      if (i - r < 0 || i - r >= STRIP) continue; /* my output row i - r has this row under its filter row r */
-#pragma unroll
-      for (int s = 0; s < SIZE; s++)
-#pragma unroll
-        for (int j = 0; j < COLS; j++) sum[i - r][j] += row[j + s] * constant_w[r * SIZE + s];
-    }
-    const int done = i - (SIZE - 1);
-    if (done >= 0 && stores && first_p + done < p.P) {
-      const float *out = sum[done < 0 ? 0 : done];
-      *(float4 *)(result + (int64_t)done * p.Q) = make_float4(out[0], out[1], out[2], out[3]);
-    }
-  }
-}
-
-/* ---------------------------------------------------------------- large filters: a loop over the rows */
+enum { THREADS = 128 };
 
 /* Columns of a thread: the wider, the less counting per FMA; the registers are the limit. And blocks that a multiprocessor then holds. */
 static __host__ __device__ constexpr int columns(int size) { return size == 9 ? 8 : 4; }
-static constexpr int resident_blocks(int size) { return size > 15 ? 3 : size == 9 ? 3 : 4; }
+static constexpr int resident_blocks(int size) { return size == 9 ? 3 : 4; }
 
-/* What a thread works on. */
-typedef struct walk {
-  const float *column;  /* x[n, c, 0, first_q] */
-  float *result;        /* y[n, k, 0, first_q] */
-  int first_q, first_p, last_p;
-} walk;
-
-/* Adds filter rows FIRST_R to END_R - 1 to the outputs of a walk; the first of them begin at zero, later ones with what y holds. */
-template <int SIZE, int FIRST_R, int END_R>
-static __device__ __forceinline__ void add_filter_rows(const conv_problem &p, const walk &t) {
-  constexpr int COLS = columns(SIZE), PAD = SIZE / 2, LEFT = (PAD + 3) / 4 * 4, WIDTH = LEFT + COLS + LEFT, ROWS = END_R - FIRST_R;
-  constexpr int AHEAD = SIZE <= 15 ? 2 : 1; /* rows of pixels on their way */
-  const int first_h = t.first_p - p.pad_top + FIRST_R, last_h = t.last_p - p.pad_top + END_R - 1;
+/* Filter k, which lies in constant_w. A thread: `strip` rows of COLS columns of y[n, k]. */
+template <int SIZE>
+__global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) walk_kernel(conv_problem p, int k, int strip, const float *x, float *y) {
+  constexpr int COLS = columns(SIZE), PAD = SIZE / 2, LEFT = (PAD + 3) / 4 * 4, WIDTH = LEFT + COLS + LEFT;
+  constexpr int AHEAD = 2; /* rows of pixels on their way */
+  const int tiles_q = (p.Q + THREADS * COLS - 1) / (THREADS * COLS), strips = (p.P + strip - 1) / strip, n = blockIdx.x / tiles_q / strips;
+  const int first_q = (blockIdx.x % tiles_q * THREADS + threadIdx.x) * COLS, first_p = blockIdx.x / tiles_q % strips * strip, last_p = min(first_p + strip, p.P) - 1;
+  if (first_q >= p.Q) return;
+  const float *column = x + (int64_t)(n * p.C + k / (p.K / p.groups)) * p.H * p.W + first_q;
+  float *result = y + (int64_t)(n * p.K + k) * p.P * p.Q + first_q;
+  const int first_h = first_p - p.pad_top, last_h = last_p - p.pad_top + SIZE - 1;
 
   /* Four pixels at a time: W is a multiple of 4, so they lie inside the image together or outside. */
   const auto load_row = [&](float *row, int h) {
 #pragma unroll
     for (int j = 0; j < WIDTH; j += 4) {
-      const int in_w = t.first_q - LEFT + j;
+      const int in_w = first_q - LEFT + j;
       const bool inside = h >= 0 && h < p.H && h <= last_h && in_w >= 0 && in_w < p.W;
-      const float4 four = inside ? *(const float4 *)(t.column + (int64_t)h * p.W + j - LEFT) : make_float4(0, 0, 0, 0);
+      const float4 four = inside ? *(const float4 *)(column + (int64_t)h * p.W + j - LEFT) : make_float4(0, 0, 0, 0);
       row[j] = four.x, row[j + 1] = four.y, row[j + 2] = four.z, row[j + 3] = four.w;
     }
   };
-  float row[AHEAD][WIDTH], sum[ROWS][COLS] = {}; /* output rows to be completed, the oldest first */
+  float row[AHEAD][WIDTH], sum[SIZE][COLS] = {}; /* output rows to be completed, the oldest first */
 #pragma unroll
   for (int d = 0; d < AHEAD; d++) load_row(row[d], first_h + d);
 
   for (int round_h = first_h; round_h <= last_h; round_h += AHEAD)
 #pragma unroll
     for (int d = 0; d < AHEAD; d++) {
-      const int h = round_h + d, newest = h + p.pad_top - FIRST_R; /* row h lies under filter row FIRST_R + r of output row newest - r */
+      const int h = round_h + d, newest = h + p.pad_top; /* row h lies under filter row r of output row newest - r */
       if (h > last_h) return;
 #pragma unroll
-      for (int r = ROWS - 1; r >= 0; r--) {
-        if (newest - r < t.first_p || newest - r > t.last_p) continue; /* not mine */
+      for (int r = SIZE - 1; r >= 0; r--) {
+        if (newest - r < first_p || newest - r > last_p) continue; /* not mine */
         float part[COLS];
 #pragma unroll
-        for (int j = 0; j < COLS; j++) part[j] = r == 0 ? 0 : sum[ROWS - r][j];
-        if (r == 0 && FIRST_R > 0) {
-#pragma unroll
-          for (int j = 0; j < COLS; j++) part[j] = t.result[(int64_t)newest * p.Q + j];
-        }
+        for (int j = 0; j < COLS; j++) part[j] = r == 0 ? 0 : sum[SIZE - r][j];
 #pragma unroll
         for (int m = 0; m < SIZE + COLS - 1; m++)
 #pragma unroll
           for (int j = 0; j < COLS; j++)
-            if (m - j >= 0 && m - j < SIZE) part[j] += row[d][LEFT - PAD + m] * constant_w[(FIRST_R + r) * SIZE + m - j];
+            if (m - j >= 0 && m - j < SIZE) part[j] += row[d][LEFT - PAD + m] * constant_w[r * SIZE + m - j];
 #pragma unroll
-        for (int j = 0; j < COLS; j++) sum[ROWS - 1 - r][j] = part[j];
+        for (int j = 0; j < COLS; j++) sum[SIZE - 1 - r][j] = part[j];
       }
       load_row(row[d], h + AHEAD);
-      const int done = newest - (ROWS - 1);
-      if (done >= t.first_p)
+      const int done = newest - (SIZE - 1);
+      if (done >= first_p)
 #pragma unroll
         for (int j = 0; j < COLS; j += 4)
-          if (t.first_q + j < p.Q) *(float4 *)(t.result + (int64_t)done * p.Q + j) = make_float4(sum[0][j], sum[0][j + 1], sum[0][j + 2], sum[0][j + 3]);
+          if (first_q + j < p.Q) *(float4 *)(result + (int64_t)done * p.Q + j) = make_float4(sum[0][j], sum[0][j + 1], sum[0][j + 2], sum[0][j + 3]);
     }
 }
 
-/* Filter k, which lies in constant_w. A thread: `strip` rows of COLS columns of y[n, k]. */
+/* ---------------------------------------------------------------- from 15x15 on: a tile, as in 04d */
+
+enum { ROWS = 2, COLS = 16, PARTS = COLS / 4, LANES_Q = 8, BQ = LANES_Q * COLS };
+
+/* What follows from the filter's size: of a filter row STEP taps at a time are unrolled, 16 of 31. */
+template <int SIZE> struct tile_of {
+  static constexpr int THREADS = SIZE > 15 ? 256 : 128, BP = ROWS * THREADS / LANES_Q, PAD = SIZE / 2, SKIP = (4 - PAD % 4) % 4; /* SKIP: columns that a tile begins too early, for quads */
+  static constexpr int STEP = SIZE > 15 ? 16 : SIZE, WINDOW = (SKIP + COLS + STEP - 1 + 3) / 4 * 4;
+  static constexpr int HEIGHT = BP + SIZE - 1, QUADS = (BQ + SIZE - SIZE % STEP - (SIZE % STEP ? 0 : STEP) + WINDOW - COLS) / 4, PART = QUADS / PARTS + 1;
+  static constexpr size_t BYTES = (size_t)HEIGHT * PARTS * PART * sizeof(float4);
+};
+
+/* Filter k, which lies in constant_w. A block: BP x BQ outputs of one plane y[n, k]; a thread: ROWS x COLS of them. */
 template <int SIZE>
-__global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) banks_kernel(conv_problem p, int k, int strip, const float *x, float *y) {
-  constexpr int COLS = columns(SIZE), BQ = THREADS * COLS;
-  const int tiles_q = (p.Q + BQ - 1) / BQ, strips = (p.P + strip - 1) / strip, n = blockIdx.x / tiles_q / strips;
-  walk t;
-  t.first_q = (blockIdx.x % tiles_q * THREADS + threadIdx.x) * COLS;
-  t.first_p = blockIdx.x / tiles_q % strips * strip;
-  t.last_p = min(t.first_p + strip, p.P) - 1;
-  t.column = x + (int64_t)(n * p.C + k / (p.K / p.groups)) * p.H * p.W + t.first_q;
-  t.result = y + (int64_t)(n * p.K + k) * p.P * p.Q + t.first_q;
-  if (t.first_q >= p.Q) return;
-  if constexpr (SIZE > 15) {
-    add_filter_rows<SIZE, 0, SIZE / 2 + 1>(p, t);
-    add_filter_rows<SIZE, SIZE / 2 + 1, SIZE>(p, t);
-  } else {
-    add_filter_rows<SIZE, 0, SIZE>(p, t);
+__global__ void __launch_bounds__(tile_of<SIZE>::THREADS, SIZE > 15 ? 3 : 7) tile_kernel(conv_problem p, int k, const float *x, float *y) {
+  using b = tile_of<SIZE>;
+  extern __shared__ float4 tile[]; /* [HEIGHT][PARTS][PART], as in 04d */
+  const int first_q = blockIdx.x * BQ, first_p = blockIdx.y * b::BP, n = blockIdx.z;
+  const int first_h = first_p - p.pad_top, first_w = first_q - b::PAD - b::SKIP;
+  const float *image = x + (int64_t)(n * p.C + k / (p.K / p.groups)) * p.H * p.W;
+  for (int i = threadIdx.x; i < b::HEIGHT * b::QUADS; i += b::THREADS) {
+    const int row = i / b::QUADS, quad = i % b::QUADS, in_h = first_h + row, in_w = first_w + 4 * quad;
+    const bool inside = in_h >= 0 && in_h < p.H && in_w >= 0 && in_w < p.W; /* W is a multiple of 4: a quad lies inside or outside */
+    float4 *to = &tile[(PARTS * row + quad % PARTS) * b::PART + quad / PARTS];
+    __pipeline_memcpy_async(to, inside ? image + (int64_t)in_h * p.W + in_w : x, 16, inside ? 0 : 16);
+  }
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  __syncthreads();
+
+  const int my_q = threadIdx.x % LANES_Q, my_p = threadIdx.x / LANES_Q * ROWS;
+  float sum[ROWS][COLS] = {};
+  /* Row h of the pixels under my windows lies under filter row h - i of my output row i, for i from first_i to last_i. */
+  const auto add_row = [&](int h, int first_i, int last_i) {
+    const float4 *row = tile + PARTS * (my_p + h) * b::PART + my_q;
+#pragma unroll
+    for (int s = 0; s < SIZE; s += b::STEP) {
+      float window[b::WINDOW];
+#pragma unroll
+      for (int j = 0; j < b::WINDOW; j += 4) *(float4 *)&window[j] = row[(s + j) / 4 % PARTS * b::PART + (s + j) / 4 / PARTS];
+#pragma unroll
+      for (int i = 0; i < ROWS; i++) {
+        if (i < first_i || i > last_i) continue; /* known when compiling */
+#pragma unroll
+        for (int m = 0; m < b::STEP && s + m < SIZE; m++)
+#pragma unroll
+          for (int j = 0; j < COLS; j++) sum[i][j] += window[b::SKIP + j + m] * constant_w[(h - i) * SIZE + s + m];
+      }
+    }
+  };
+#pragma unroll
+  for (int h = 0; h < ROWS - 1; h++) add_row(h, 0, h);
+#pragma unroll 1
+  for (int h = ROWS - 1; h < SIZE; h++) add_row(h, 0, ROWS - 1);
+#pragma unroll
+  for (int h = 0; h < ROWS - 1; h++) add_row(SIZE + h, h + 1, ROWS - 1);
+
+#pragma unroll
+  for (int i = 0; i < ROWS; i++) {
+    const int out_p = first_p + my_p + i;
+    if (out_p >= p.P) continue;
+    float *out = y + ((int64_t)(n * p.K + k) * p.P + out_p) * p.Q + first_q;
+#pragma unroll
+    for (int j = 0; j < COLS; j += 4) {
+      const int q = my_q * COLS + j;
+      if (first_q + q < p.Q) *(float4 *)(out + q) = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+    }
   }
 }
 
 /* ---------------------------------------------------------------- host */
 
-typedef void (*banks)(conv_problem p, int k, int strip, const float *x, float *y);
-
-static banks kernel_of(int size) {
-  switch (size) {
-    case 3: return small_kernel<3>;
-    case 5: return small_kernel<5>;
-    case 7: return small_kernel<7>;
-    case 9: return banks_kernel<9>;
-    case 11: return banks_kernel<11>;
-    case 13: return banks_kernel<13>;
-    case 15: return banks_kernel<15>;
-    case 31: return banks_kernel<31>;
-    default: return NULL;
-  }
-}
-
 static const char *unsupported(const conv_problem *p, const conv_device *device) {
   if (p->C != p->groups) return "more than one input channel per output channel";
   if (p->stride_h != 1 || p->stride_w != 1 || p->dil_h != 1 || p->dil_w != 1) return "stride or dilation is not 1";
-  if (p->R != p->S || !kernel_of(p->S)) return "the filter is not 3x3, 5x5, 7x7, 9x9, 11x11, 13x13, 15x15 or 31x31";
+  bool known = false;
+  for (const int size : {9, 11, 13, 15, 31}) known |= p->R == size && p->S == size;
+  if (!known) return "the filter is not 9x9, 11x11, 13x13, 15x15 or 31x31";
   if (p->pad_left != p->S / 2 || p->Q != p->W || p->W % 4 != 0) return "W is no multiple of 4, or the padding not S / 2";
+  if (p->N > MOST_IMAGES) return "more than 65535 images (a grid's third dimension)";
   return plain_unsupported(p, device);
 }
 
-/* Rows of a strip: so many that there is one strip for every block that the GPU holds at a time. */
+/* A walk's rows: so many that there is one strip for every block that the GPU holds at a time. */
 static cudaError_t strip_of(const conv_problem *p, int *strip) {
   int device = 0, multiprocessors = 0;
   cudaError_t status = cudaGetDevice(&device);
@@ -195,19 +181,34 @@ static cudaError_t strip_of(const conv_problem *p, int *strip) {
   return status;
 }
 
+/* Filter k, which lies in constant_w. */
+template <int SIZE> static cudaError_t launch_filter(const conv_problem *p, int k, const float *x, float *y, cudaStream_t stream) {
+  if constexpr (SIZE <= LARGEST_WALK) {
+    int strip = 1;
+    const cudaError_t status = strip_of(p, &strip);
+    if (status) return status;
+    constexpr int BQ_WALK = THREADS * columns(SIZE);
+    const int blocks = p->N * ((p->Q + BQ_WALK - 1) / BQ_WALK) * ((p->P + strip - 1) / strip);
+    walk_kernel<SIZE><<<blocks, THREADS, 0, stream>>>(*p, k, strip, x, y);
+  } else {
+    using t = tile_of<SIZE>;
+    const cudaError_t status = cudaFuncSetAttribute(tile_kernel<SIZE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)t::BYTES);
+    if (status) return status;
+    const dim3 grid((p->Q + BQ - 1) / BQ, (p->P + t::BP - 1) / t::BP, p->N);
+    tile_kernel<SIZE><<<grid, t::THREADS, t::BYTES, stream>>>(*p, k, x, y);
+  }
+  return cudaGetLastError();
+}
+
 static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const banks kernel = kernel_of(p->S);
-  int strip = 0;
-  cudaError_t status = strip_of(p, &strip);
-  const int bq = p->S < 9 ? SMALL_BQ : THREADS * columns(p->S), bp = p->S < 9 ? SMALL_BP : strip;
-  const int blocks = p->N * ((p->Q + bq - 1) / bq) * ((p->P + bp - 1) / bp), taps = p->R * p->S;
+  const auto launch = p->S == 9 ? launch_filter<9> : p->S == 11 ? launch_filter<11> : p->S == 13 ? launch_filter<13> : p->S == 15 ? launch_filter<15> : launch_filter<31>;
+  const int taps = p->R * p->S;
+  cudaError_t status = cudaSuccess;
   for (int k = 0; k < p->K && !status; k++) {
     status = cudaMemcpyToSymbolAsync(constant_w, (const float *)b->w + k * taps, taps * sizeof(float), 0, cudaMemcpyDeviceToDevice, stream);
-    if (status) break;
-    kernel<<<blocks, THREADS, 0, stream>>>(*p, k, strip, (const float *)b->x, (float *)b->y);
-    status = cudaGetLastError();
+    if (!status) status = launch(p, k, (const float *)b->x, (float *)b->y, stream);
   }
   return status;
 }
 
-FP32_ROW(banks_fprop, "04e", "filters from constant memory, for the register banks", PASS_FPROP, unsupported, launch_fprop, plain_growth_fprop);
+FP32_ROW(banks_fprop, "04e", "large filters from constant memory, for the register banks", PASS_FPROP, unsupported, launch_fprop, plain_growth_fprop);
