@@ -1,0 +1,217 @@
+/* 05g: the gradient of the filters, as a matrix product whose reduction is over all pixels.
+ *
+ *     dw [K][C*R*S]  =  dy [K][N*P*Q]  x  columns [C*R*S][N*P*Q], transposed          the same columns as in 05a
+ *
+ * Idea:     filters and columns are few and pixels are many: on the layer mb16ic64ih56oc128oh56kh3ph1 five tiles of 128 x 128 and a reduction of 50176.
+ *           So what was an emergency in 05d is the rule: the pixels are cut into slices, and a second kernel adds the slices, first to last.
+ * Change:   against 05d the pixels count along the reduction. A thread copies for one column of the tile after the other, and walks over the
+ *           pixels COPY_K at a time; both matrices have to be turned now, dy as w was.
+ * Gather:   a pixel knows where its window begins, and which of the window's rows and columns lie outside the image: two tables, by p and by q.
+ *           A column knows how far it lies from there, and its row and column, as bits: the table of 05c, for the BN columns of the tile.
+ * Expect:   as 05c, less the slices: on that layer 50 of them write and read 295 KB each, 30 MB, of which L2 keeps most.
+ * Sizes:    R + S up to 30 (the bits), P + Q up to 2000 (the tables).
+ * Passes:   wgrad. Layout: NCHW, filters KCRS, fp32. */
+#include <cuda_pipeline.h>
+#include <cuda_runtime.h>
+
+#include "05_im2col_gemm/tile.h"
+#include "common/plain.h"
+
+enum { NO_COLUMN = 30, B_PITCH = BN + 4, MOST_TABLE = 2000, SUM_THREADS = 128, MOST_SLICES = 512, LEAST_STEPS = 4 };
+
+/* Where sums go: to[][K][row]: dw, or the workspace's [slices][K][C*R*S of a group, rounded up to 4]. */
+typedef struct output {
+  float *to;
+  int row;
+} output;
+
+/* A block of 2 BM threads: BM filters of a group x BN columns; slice blockIdx.y of their sums. */
+template <int BM>
+__global__ void __launch_bounds__(2 * BM, 256 / BM) wgrad_kernel(conv_problem p, int slice_steps, const float *__restrict__ x, const float *__restrict__ dy, output out) {
+  constexpr int THREADS = 2 * BM, PITCH = BM + 4, FLOATS = BK * (PITCH + B_PITCH), LANES = THREADS / COPY_K, A_COPIES = BM / LANES, B_COPIES = BN / LANES;
+  static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && THREADS == BM / TM * (BN / TN), "a thread has TM x TN sums");
+  extern __shared__ float4 shared[];
+  float *buffers = (float *)shared;           /* two of: [BK][PITCH] of dy, [BK][B_PITCH] of the columns */
+  int2 *table = (int2 *)(buffers + 2 * FLOATS); /* [BN] of { offset, bits } */
+  int *row_bits = (int *)(table + BN), *column_bits = row_bits + p.P; /* [P], [Q]: what of a window lies outside */
+
+  const int group_c = p.C / p.groups, group_k = p.K / p.groups, tiles_k = (group_k + BM - 1) / BM, columns = group_c * p.R * p.S;
+  const int group = blockIdx.x / tiles_k % p.groups, first_k = blockIdx.x % tiles_k * BM, first_column = blockIdx.x / tiles_k / p.groups * BN;
+  const int image = p.P * p.Q, plane = p.H * p.W, pixels = p.N * image, thread = threadIdx.x;
+  const int first = blockIdx.y * slice_steps, steps = min((pixels + BK - 1) / BK - first, slice_steps);
+
+  for (int i = thread; i < BN; i += THREADS) {
+    const int column = first_column + i, c = column / (p.R * p.S), r = column / p.S % p.R, s = column % p.S;
+    table[i] = make_int2(c * plane + r * p.dil_h * p.W + s * p.dil_w, column < columns ? 1 << r | 1 << (p.R + s) : 1 << NO_COLUMN);
+  }
+  for (int i = thread; i < p.P + p.Q; i += THREADS) {
+    int bits = 0;
+    if (i < p.P) {
+      for (int r = 0; r < p.R; r++)
+        if (i * p.stride_h - p.pad_top + r * p.dil_h < 0 || i * p.stride_h - p.pad_top + r * p.dil_h >= p.H) bits |= 1 << r;
+    } else {
+      for (int s = 0; s < p.S; s++)
+        if ((i - p.P) * p.stride_w - p.pad_left + s * p.dil_w < 0 || (i - p.P) * p.stride_w - p.pad_left + s * p.dil_w >= p.W) bits |= 1 << (p.R + s);
+    }
+    row_bits[i] = bits;
+  }
+  __syncthreads(); /* the tables are there */
+
+  /* This thread copies pixel my_l of every COPY_K (past the last pixel: the last of dy, and zeros for x), of filters and columns my_lane,
+   * my_lane + LANES, ... of the tile (past the last filter: the last). */
+  const int my_l = thread % COPY_K, my_lane = thread / COPY_K, my_pixel = min(first * BK + my_l, pixels - 1), n = my_pixel / image;
+  int out_p = my_pixel / p.Q % p.P, out_q = my_pixel % p.Q, pixels_left = pixels - (first * BK + my_l), a_row[A_COPIES];
+  const float *a_from = dy + (n * p.K + group * group_k) * image + my_pixel % image;
+  const float *b_from = x + (n * p.C + group * group_c) * plane + (out_p * p.stride_h - p.pad_top) * p.W + out_q * p.stride_w - p.pad_left;
+#pragma unroll
+  for (int i = 0; i < A_COPIES; i++) a_row[i] = min(first_k + my_lane + i * LANES, group_k - 1) * image;
+
+  /* Starts the copies of the next COPY_K pixels, to rows `row` and on of the buffer at `to`. */
+  const auto copy = [&](float *to, int row) {
+    float *a_to = to + (row + my_l) * PITCH + my_lane, *b_to = to + BK * PITCH + (row + my_l) * B_PITCH + my_lane;
+    const int missing = pixels_left > 0 ? row_bits[out_p] | column_bits[out_q] | 1 << NO_COLUMN : -1;
+    int2 column[B_COPIES];
+#pragma unroll
+    for (int i = 0; i < B_COPIES; i++) column[i] = table[my_lane + i * LANES];
+#pragma unroll
+    for (int i = 0; i < B_COPIES; i++) __pipeline_memcpy_async(b_to + i * LANES, b_from + column[i].x, 4, column[i].y & missing ? 4 : 0);
+#pragma unroll
+    for (int i = 0; i < A_COPIES; i++) __pipeline_memcpy_async(a_to + i * LANES, a_from + a_row[i], 4);
+    pixels_left -= COPY_K;
+    if (pixels_left <= 0) return;
+    a_from += COPY_K, b_from += COPY_K * p.stride_w, out_q += COPY_K;
+    while (out_q >= p.Q) { /* the next row, or the next image */
+      out_q -= p.Q, out_p++, b_from += p.stride_h * p.W - p.Q * p.stride_w;
+      if (out_p == p.P) out_p = 0, a_from += (p.K - 1) * image, b_from += p.C * plane - p.P * p.stride_h * p.W;
+    }
+  };
+
+  const int my_row = tile_row(thread), my_col = tile_col(thread);
+  float sum[TM][TN] = {};
+  operands o[2]; /* of this pixel and of the next */
+  copy(buffers, 0);
+  copy(buffers, COPY_K);
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  __syncthreads(); /* the first stage is there */
+  read_operands(o[0], buffers + my_row, buffers + BK * PITCH + my_col);
+  int now = 0; /* the buffer that is read */
+  for (int left = steps; left > 0; left--) {
+#pragma unroll
+    for (int l = 0; l < BK; l++) {
+      if ((l == 3 || l == 7) && left > 1) copy(buffers + (FLOATS - now), l == 3 ? 0 : COPY_K);
+      if (l == BK - 1) {
+        __pipeline_commit();
+        __pipeline_wait_prior(0);
+        __syncthreads(); /* the next stage is there, and nobody reads this one any more */
+        now = FLOATS - now;
+      }
+      const int next = (l + 1) % BK;
+      if (next || left > 1) read_operands(o[next % 2], buffers + now + my_row + next * PITCH, buffers + now + BK * PITCH + my_col + next * B_PITCH);
+      add_products(sum, o[l % 2]);
+    }
+  }
+
+  /* out[slice][K][row], a quad of columns at a time where it is aligned. */
+  const int my_k = group * group_k + first_k + my_row, end_k = (group + 1) * group_k, my_column = first_column + my_col;
+  float *to = out.to + ((int)blockIdx.y * p.K + my_k) * out.row + my_column;
+#pragma unroll
+  for (int i = 0; i < TM; i++) {
+    if (my_k + quad_row(i) >= end_k) continue;
+#pragma unroll
+    for (int j = 0; j < TN; j++) {
+      if (my_column + quad_col(j) >= out.row || (j % 4 && out.row % 4 == 0)) continue;
+      if (j % 4 == 0 && out.row % 4 == 0)
+        store_quad(to + quad_row(i) * out.row + quad_col(j), &sum[i][j]);
+      else
+        to[quad_row(i) * out.row + quad_col(j)] = sum[i][j];
+    }
+  }
+}
+
+/* dw = the sum of all slices, first to last. A thread: one element. */
+__global__ void __launch_bounds__(SUM_THREADS) add_filter_slices_kernel(conv_problem p, int slices, const float *__restrict__ parts, float *__restrict__ dw) {
+  const int columns = p.C / p.groups * p.R * p.S, row = (columns + 3) / 4 * 4, i = blockIdx.x * SUM_THREADS + threadIdx.x, k = i / columns;
+  if (k >= p.K) return;
+  float sum = 0;
+#pragma unroll 8
+  for (int slice = 0; slice < slices; slice++) sum += parts[(slice * p.K + k) * row + i % columns];
+  dw[i] = sum;
+}
+
+/* ---------------------------------------------------------------- host */
+
+static const char *unsupported(const conv_problem *p, const conv_device *device) {
+  if (p->R + p->S > NO_COLUMN) return "R + S exceeds 30";
+  if (p->P > MOST_TABLE || p->Q > MOST_TABLE - p->P) return "P + Q exceeds 2000";
+  return plain_unsupported(p, device);
+}
+
+/* How a problem is cut. */
+typedef struct split {
+  int bm, slices, slice_steps;
+} split;
+
+/* As in 05d: the share of its peak that a multiprocessor reaches with so many warps at a time, and the clocks that a problem takes. */
+static double efficiency(int warps) { return warps >= 16 ? 0.67 : warps >= 12 ? 0.65 : warps >= 8 ? 0.60 : 0.40; }
+
+static double clocks_of(const conv_problem *p, const split *s, int multiprocessors) {
+  const int resident = 256 / s->bm, group_k = p->K / p->groups;
+  const int64_t tiles = (problem_terms(p, PASS_FPROP) + BN - 1) / BN * p->groups * ((group_k + s->bm - 1) / s->bm);
+  const int64_t blocks = (tiles * s->slices + multiprocessors - 1) / multiprocessors, full = blocks / resident, rest = blocks % resident;
+  const double block = (double)s->slice_steps * s->bm * (double)(BN * BK / 128);
+  double clocks = (double)full * resident * block / efficiency(16) + (rest ? (double)rest * block / efficiency((int)rest * s->bm / 16) : 0);
+  clocks += 2500.0 * (double)(full + (rest > 0));
+  if (s->slices > 1) clocks += 3000 + (2.0 * s->slices + 1) * (double)problem_w_count(p) * sizeof(float) / (16.0 * multiprocessors);
+  return clocks;
+}
+
+static split split_of(const conv_problem *p) {
+  int device = 0, multiprocessors = 0;
+  if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) multiprocessors = 1;
+  const int steps = (p->N * p->P * p->Q + BK - 1) / BK;
+  split best = {64, 1, steps};
+  for (int bm = 64; bm <= (p->K / p->groups > 64 ? 128 : 64); bm *= 2)
+    for (int slices = 1; slices <= MOST_SLICES && (slices == 1 || steps / slices >= LEAST_STEPS); slices++) {
+      const int slice_steps = (steps + slices - 1) / slices;
+      const split s = {bm, (steps + slice_steps - 1) / slice_steps, slice_steps}; /* no slice is empty */
+      if (s.slices > 1 && (problem_w_count(p) + 3 * (int64_t)p->K) * s.slices > INT_MAX) break;
+      if (clocks_of(p, &s, multiprocessors) < clocks_of(p, &best, multiprocessors)) best = s;
+    }
+  return best;
+}
+
+static int columns_of(const conv_problem *p) { return p->C / p->groups * p->R * p->S; }
+
+static size_t workspace_bytes(const conv_problem *p) {
+  const split s = split_of(p);
+  return s.slices > 1 ? (size_t)s.slices * (size_t)p->K * (size_t)((columns_of(p) + 3) / 4 * 4) * sizeof(float) : 0;
+}
+
+static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  const split s = split_of(p);
+  const int bm = s.bm, columns = columns_of(p);
+  const output out = s.slices > 1 ? output{(float *)b->workspace, (columns + 3) / 4 * 4} : output{(float *)b->w, columns};
+  const dim3 blocks((columns + BN - 1) / BN * p->groups * ((p->K / p->groups + bm - 1) / bm), s.slices);
+  const size_t bytes = (size_t)(2 * BK * (bm + 4 + B_PITCH)) * sizeof(float) + BN * sizeof(int2) + (size_t)(p->P + p->Q) * sizeof(int);
+  const auto kernel = bm == 128 ? wgrad_kernel<128> : wgrad_kernel<64>;
+  kernel<<<blocks, 2 * bm, bytes, stream>>>(*p, s.slice_steps, (const float *)b->x, (const float *)b->y, out);
+  if (s.slices > 1) {
+    const int count = p->K * columns;
+    add_filter_slices_kernel<<<(count + SUM_THREADS - 1) / SUM_THREADS, SUM_THREADS, 0, stream>>>(*p, s.slices, (const float *)b->workspace, (float *)b->w);
+  }
+  return cudaGetLastError();
+}
+
+extern "C" const conv_kernel pixels_wgrad;
+const conv_kernel pixels_wgrad = {.name = "05g",
+                                 .idea = "the reduction over all pixels, in slices",
+                                 .place = ON_GPU,
+                                 .pass = PASS_WGRAD,
+                                 .dtype = DTYPE_FP32,
+                                 .layout = LAYOUT_NCHW,
+                                 .min_arch = 0,
+                                 .unsupported = unsupported,
+                                 .workspace_bytes = workspace_bytes,
+                                 .launch = launch_wgrad,
+                                 .growth = plain_growth_wgrad};

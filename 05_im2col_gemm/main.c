@@ -1,0 +1,24 @@
+/* Step 05: convolution as a matrix product. */
+#include "common/step.h"
+
+extern const conv_kernel im2col_fprop, implicit_fprop, pipelined_fprop, split_fprop, col2im_dgrad, classes_dgrad, pixels_wgrad;
+
+/* The last kernel of a pass does nearly everything; it decides itself how to cut a problem (split_of()). */
+static const char *choose(const conv_problem *p, conv_pass pass, const conv_device *device) {
+  if (pass == PASS_DGRAD) return classes_dgrad.unsupported(p, device) ? "05e" : "05f";
+  if (pass == PASS_WGRAD) return "05g";
+  return split_fprop.unsupported(p, device) ? "05b" : "05d";
+}
+
+int main(int argc, char **argv) {
+  static const conv_kernel *const kernels[] = {&im2col_fprop, &implicit_fprop, &pipelined_fprop, &split_fprop, &col2im_dgrad, &classes_dgrad, &pixels_wgrad};
+  static const conv_step step = {
+      .number = "05",
+      .title = "im2col GEMM: convolution as a matrix product",
+      .kernels = kernels,
+      .kernel_count = sizeof kernels / sizeof *kernels,
+      .choose = choose,
+      .choice_rule = "05d, 05f, 05g for fprop, dgrad, wgrad, each cut by its model of waves, tiles and bytes; 05b, 05e where R + S exceeds 30",
+  };
+  return step_main(&step, argc, argv);
+}
