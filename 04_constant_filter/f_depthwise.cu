@@ -4,6 +4,8 @@
  *           together. It keeps both filters in registers as fp32, and walks down the image as 04b does: every value is read and converted once
  *           for all rows of outputs that it belongs to.
  * Change:   against 04b neighbouring lanes are neighbouring channels, so no lane needs pixels of another; sums are fp32, data fp16.
+ *           Several rows are on their way to a thread at a time, and addresses only move on from row to row: a first version had one row on its
+ *           way, and worked out an address for every pixel, nine instructions each.
  * Expect:   3x3: bound by memory. 7x7: 49 products an output in fp32 take longer than its 4 bytes: bound by FMAs.
  * Banks:    (04e tells of the register file's.) The two channels alternate in a thread's registers. A window that slides by a pixel slides by two
  *           registers, so that a channel's pixels stay in one bank, whatever the tap.
@@ -18,10 +20,15 @@ enum { THREADS = 128, COLS = 4 };
 
 static __host__ __device__ constexpr int resident_blocks(int size) { return size == 3 ? 5 : size == 5 ? 3 : 2; }
 
+/* Rows of pixels on their way to a thread. A multiprocessor needs some 30 KB on their way (docs/gpu.md, waiting): 640 threads of a 3x3 filter have 24 bytes each
+ * in a row, three rows are 46 KB. */
+static __host__ __device__ constexpr int rows_ahead(int size, int stride) { return stride == 2 ? 2 : size == 3 ? 3 : 2; }
+
 /* A thread: `strip` rows of COLS columns of two channels of y. */
 template <int SIZE, int STRIDE>
 __global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) depthwise_kernel(conv_problem p, int strip, const __half2 *__restrict__ x, const __half *__restrict__ w, __half2 *__restrict__ y) {
   constexpr int WIDTH = (COLS - 1) * STRIDE + SIZE, FLIGHT = (SIZE - 1) / STRIDE + 1; /* pixels of a row under my windows; output rows that a row belongs to */
+  constexpr int AHEAD = rows_ahead(SIZE, STRIDE), STEPS = AHEAD / STRIDE; /* steps until the rows on their way have their places again */
   const int pairs = p.C / 2, tiles_q = (p.Q + COLS - 1) / COLS, strips = (p.P + strip - 1) / strip;
   const int task = blockIdx.x * THREADS + threadIdx.x, pair = task % pairs; /* neighbouring threads: neighbouring channels */
   const int first_q = task / pairs % tiles_q * COLS, first_p = task / pairs / tiles_q % strips * strip, n = task / pairs / tiles_q / strips;
@@ -31,48 +38,57 @@ __global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) depthwise_kern
 #pragma unroll
   for (int i = 0; i < SIZE * SIZE; i++) filter[i] = make_float2(__half2float(w[2 * pair * SIZE * SIZE + i]), __half2float(w[(2 * pair + 1) * SIZE * SIZE + i]));
   const int rows = min(strip, p.P - first_p), first_h = first_p * STRIDE - p.pad_top, first_w = first_q * STRIDE - p.pad_left;
-  const __half2 *image = x + (int64_t)n * p.H * p.W * pairs + pair;
-  const auto load_row = [&](__half2 *row, int h) {
+  const int end_h = min(first_h + (rows - 1) * STRIDE + SIZE, p.H);
+
+  /* Rows are loaded one after the other, so addresses only move on; which columns lie in the image does not change. */
+  bool in_image[WIDTH];
 #pragma unroll
-    for (int j = 0; j < WIDTH; j++) {
-      const int in_w = first_w + j;
-      const bool inside = h >= 0 && h < p.H && in_w >= 0 && in_w < p.W;
-      row[j] = inside ? image[(h * p.W + in_w) * pairs] : __float2half2_rn(0);
-    }
+  for (int j = 0; j < WIDTH; j++) in_image[j] = first_w + j >= 0 && first_w + j < p.W;
+  int coming_h = first_h, coming = ((n * p.H + first_h) * p.W + first_w) * pairs + pair, to = ((n * p.P + first_p) * p.Q + first_q) * pairs + pair;
+  const auto load_row = [&](__half2 *row) {
+    const bool inside = coming_h >= 0 && coming_h < end_h;
+#pragma unroll
+    for (int j = 0; j < WIDTH; j++) row[j] = inside && in_image[j] ? x[coming + j * pairs] : __float2half2_rn(0);
+    coming_h++, coming += p.W * pairs;
   };
 
-  __half2 next[WIDTH];
+  __half2 next[AHEAD][WIDTH];
   float2 sum[FLIGHT][COLS] = {}; /* sum[k]: output row t - k of mine */
-  load_row(next, first_h);
-  for (int t = 0; t < rows + FLIGHT - 1; t++) {
 #pragma unroll
-    for (int d = 0; d < STRIDE; d++) { /* row t * STRIDE + d lies under filter row k * STRIDE + d of output row t - k */
-      float2 row[WIDTH];
+  for (int i = 0; i < AHEAD; i++) load_row(next[i]);
+  for (int first_t = 0; first_t < rows + FLIGHT - 1; first_t += STEPS)
 #pragma unroll
-      for (int j = 0; j < WIDTH; j++) row[j] = __half22float2(next[j]);
-      load_row(next, first_h + t * STRIDE + d + 1); /* on its way while this one is computed */
+    for (int i = 0; i < STEPS; i++) {
+      const int t = first_t + i;
+      if (t >= rows + FLIGHT - 1) return;
 #pragma unroll
-      for (int k = FLIGHT - 1; k >= 0; k--) {
-        const int r = k * STRIDE + d;
-        if (r >= SIZE) continue;
+      for (int d = 0; d < STRIDE; d++) { /* row t * STRIDE + d lies under filter row k * STRIDE + d of output row t - k */
+        float2 row[WIDTH];
 #pragma unroll
-        for (int j = 0; j < COLS; j++) {
-          float2 part = d > 0 ? sum[k][j] : k > 0 ? sum[k - 1][j] : make_float2(0, 0); /* the first row of a step moves all sums on */
+        for (int j = 0; j < WIDTH; j++) row[j] = __half22float2(next[i * STRIDE + d][j]);
+        load_row(next[i * STRIDE + d]); /* on its way while this one and others are computed */
 #pragma unroll
-          for (int s = 0; s < SIZE; s++) {
-            part.x += row[j * STRIDE + s].x * filter[r * SIZE + s].x;
-            part.y += row[j * STRIDE + s].y * filter[r * SIZE + s].y;
+        for (int k = FLIGHT - 1; k >= 0; k--) {
+          const int r = k * STRIDE + d;
+          if (r >= SIZE) continue;
+#pragma unroll
+          for (int j = 0; j < COLS; j++) {
+            float2 part = d > 0 ? sum[k][j] : k > 0 ? sum[k - 1][j] : make_float2(0, 0); /* the first row of a step moves all sums on */
+#pragma unroll
+            for (int s = 0; s < SIZE; s++) {
+              part.x += row[j * STRIDE + s].x * filter[r * SIZE + s].x;
+              part.y += row[j * STRIDE + s].y * filter[r * SIZE + s].y;
+            }
+            sum[k][j] = part;
           }
-          sum[k][j] = part;
         }
       }
-    }
-    const int done = first_p + t - (FLIGHT - 1);
-    if (done < first_p) continue;
+      if (t < FLIGHT - 1) continue; /* the first output row is not complete yet */
 #pragma unroll
-    for (int j = 0; j < COLS; j++)
-      if (first_q + j < p.Q) y[(((int64_t)n * p.P + done) * p.Q + first_q + j) * pairs + pair] = __floats2half2_rn(sum[FLIGHT - 1][j].x, sum[FLIGHT - 1][j].y);
-  }
+      for (int j = 0; j < COLS; j++)
+        if (first_q + j < p.Q) y[to + j * pairs] = __floats2half2_rn(sum[FLIGHT - 1][j].x, sum[FLIGHT - 1][j].y);
+      to += p.Q * pairs;
+    }
 }
 
 /* Any other filter, stride, dilation: a thread has one pixel of two channels. */

@@ -16,11 +16,13 @@
 enum { THREADS = 128, COLS = 4 };
 
 static __host__ __device__ constexpr int resident_blocks(int size) { return size == 3 ? 5 : size == 5 ? 3 : 2; }
+static __host__ __device__ constexpr int rows_ahead(int size, int stride) { return size == 3 ? (stride == 2 ? 4 : 3) : 2; } /* rows of dy on their way: as in 04f */
 
 /* A thread: `strip` rows (a multiple of STRIDE) of COLS columns of two channels of dx. */
 template <int SIZE, int STRIDE>
 __global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) depthwise_dgrad_kernel(conv_problem p, int strip, const __half2 *__restrict__ dy, const __half *__restrict__ w, __half2 *__restrict__ dx) {
   constexpr int BEFORE = (SIZE - 1) / STRIDE, WIDTH = BEFORE + (COLS - 1) / STRIDE + 1; /* columns of dy before a thread's base; all that it needs */
+  constexpr int AHEAD = rows_ahead(SIZE, STRIDE);
   const int shift_w = p.pad_left % STRIDE, shift_h = p.pad_top % STRIDE; /* tiles begin so many columns and rows before the image */
   const int pairs = p.C / 2, tiles_w = (p.W + shift_w + COLS - 1) / COLS, strips = (p.H + shift_h + strip - 1) / strip;
   const int task = blockIdx.x * THREADS + threadIdx.x, pair = task % pairs; /* neighbouring threads: neighbouring channels */
@@ -33,47 +35,53 @@ __global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) depthwise_dgra
 
   const int last_h = min(first_h + strip, p.H) - 1, first_p = (first_h + p.pad_top) / STRIDE - BEFORE, last_p = (last_h + p.pad_top) / STRIDE;
   const int first_q = (first_w + p.pad_left) / STRIDE - BEFORE;
-  const __half2 *image = dy + (int64_t)n * p.P * p.Q * pairs + pair;
-  const auto load_row = [&](__half2 *row, int out_p) {
+
+  bool in_dy[WIDTH];
 #pragma unroll
-    for (int j = 0; j < WIDTH; j++) {
-      const int out_q = first_q + j;
-      const bool inside = out_p >= 0 && out_p < p.P && out_q >= 0 && out_q < p.Q;
-      row[j] = inside ? image[(out_p * p.Q + out_q) * pairs] : __float2half2_rn(0);
-    }
+  for (int j = 0; j < WIDTH; j++) in_dy[j] = first_q + j >= 0 && first_q + j < p.Q;
+  int coming_p = first_p, coming = ((n * p.P + first_p) * p.Q + first_q) * pairs + pair;
+  const auto load_row = [&](__half2 *row) {
+    const bool inside = coming_p >= 0 && coming_p < p.P && coming_p <= last_p;
+#pragma unroll
+    for (int j = 0; j < WIDTH; j++) row[j] = inside && in_dy[j] ? dy[coming + j * pairs] : __float2half2_rn(0);
+    coming_p++, coming += p.Q * pairs;
   };
 
-  __half2 next[WIDTH];
-  float2 sum[SIZE][COLS] = {}; /* sum[r]: row out_p * stride - pad + r of dx */
-  load_row(next, first_p);
-  for (int out_p = first_p; out_p <= last_p; out_p++) {
-    float2 row[WIDTH];
+  __half2 next[AHEAD][WIDTH];
+  float2 sum[SIZE][COLS] = {}; /* sum[r]: row in_h + r of dx, in_h = out_p * stride - pad */
 #pragma unroll
-    for (int j = 0; j < WIDTH; j++) row[j] = __half22float2(next[j]);
-    load_row(next, out_p + 1); /* on its way while this one is computed */
+  for (int i = 0; i < AHEAD; i++) load_row(next[i]);
+  int in_h = first_p * STRIDE - p.pad_top, to = ((n * p.H + in_h) * p.W + first_w) * pairs + pair;
+  for (int round_p = first_p; round_p <= last_p; round_p += AHEAD)
 #pragma unroll
-    for (int r = 0; r < SIZE; r++)
+    for (int i = 0; i < AHEAD; i++) {
+      if (round_p + i > last_p) return;
+      float2 row[WIDTH];
 #pragma unroll
-      for (int j = 0; j < COLS; j++) {
-        float2 part = r + STRIDE < SIZE ? sum[r + STRIDE < SIZE ? r + STRIDE : 0][j] : make_float2(0, 0);
+      for (int j = 0; j < WIDTH; j++) row[j] = __half22float2(next[i][j]);
+      load_row(next[i]); /* on its way while this one and others are computed */
 #pragma unroll
-        for (int s = 0; s < SIZE; s++) {
-          if ((j + SIZE * STRIDE - s) % STRIDE != 0) continue; /* this tap falls between two columns of dy */
-          const int q = (j + SIZE * STRIDE - s) / STRIDE - SIZE + BEFORE;
-          part.x += row[q].x * filter[r * SIZE + s].x;
-          part.y += row[q].y * filter[r * SIZE + s].y;
+      for (int r = 0; r < SIZE; r++)
+#pragma unroll
+        for (int j = 0; j < COLS; j++) {
+          float2 part = r + STRIDE < SIZE ? sum[r + STRIDE < SIZE ? r + STRIDE : 0][j] : make_float2(0, 0);
+#pragma unroll
+          for (int s = 0; s < SIZE; s++) {
+            if ((j + SIZE * STRIDE - s) % STRIDE != 0) continue; /* this tap falls between two columns of dy */
+            const int q = (j + SIZE * STRIDE - s) / STRIDE - SIZE + BEFORE;
+            part.x += row[q].x * filter[r * SIZE + s].x;
+            part.y += row[q].y * filter[r * SIZE + s].y;
+          }
+          sum[r][j] = part;
         }
-        sum[r][j] = part;
+#pragma unroll
+      for (int r = 0; r < STRIDE; r++, in_h++, to += p.W * pairs) { /* no later row of dy belongs to these */
+        if (in_h < first_h || in_h < 0 || in_h > last_h) continue;
+#pragma unroll
+        for (int j = 0; j < COLS; j++)
+          if (first_w + j >= 0 && first_w + j < p.W) dx[to + j * pairs] = __floats2half2_rn(sum[r][j].x, sum[r][j].y);
       }
-#pragma unroll
-    for (int r = 0; r < STRIDE; r++) { /* no later row of dy belongs to these */
-      const int in_h = out_p * STRIDE - p.pad_top + r;
-      if (in_h < first_h || in_h < 0 || in_h > last_h) continue;
-#pragma unroll
-      for (int j = 0; j < COLS; j++)
-        if (first_w + j >= 0 && first_w + j < p.W) dx[(((int64_t)n * p.H + in_h) * p.W + first_w + j) * pairs + pair] = __floats2half2_rn(sum[r][j].x, sum[r][j].y);
     }
-  }
 }
 
 /* Any other filter, stride, dilation: a thread has one pixel of two channels. */

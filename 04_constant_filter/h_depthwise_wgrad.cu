@@ -15,13 +15,15 @@
 
 enum { THREADS = 128, COLS = 4, SUM_LANES = 8, MOST_PARTS = 512 };
 
-static __host__ __device__ constexpr int resident_blocks(int size) { return size == 3 ? 5 : size == 5 ? 3 : 2; }
+static __host__ __device__ constexpr int resident_blocks(int size) { return size == 3 ? 4 : size == 5 ? 3 : 2; }
+static __host__ __device__ constexpr int steps_ahead(int size, int stride) { return size == 3 && stride == 1 ? 2 : 1; } /* rows of dy, and STRIDE times as many of x, on their way: as in 04f */
 
 /* parts[part][tap][channel]: the sums of all strips whose number is `part` modulo the number of parts. A thread: one part of two channels.
  * A strip: `strip` rows of COLS columns of dy. */
 template <int SIZE, int STRIDE>
 __global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) depthwise_wgrad_kernel(conv_problem p, int strip, int part_count, const __half2 *__restrict__ x, const __half2 *__restrict__ dy, float2 *__restrict__ parts) {
   constexpr int WIDTH = (COLS - 1) * STRIDE + SIZE, FLIGHT = (SIZE - 1) / STRIDE + 1; /* as in 04f */
+  constexpr int AHEAD = steps_ahead(SIZE, STRIDE);
   const int pairs = p.C / 2, tiles_q = (p.Q + COLS - 1) / COLS, strips = (p.P + strip - 1) / strip;
   const int task = blockIdx.x * THREADS + threadIdx.x, pair = task % pairs, part = task / pairs; /* neighbouring threads: neighbouring channels */
   if (part >= part_count) return;
@@ -30,55 +32,60 @@ __global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) depthwise_wgra
   for (int walk = part; walk < p.N * strips * tiles_q; walk += part_count) {
     const int first_q = walk % tiles_q * COLS, first_p = walk / tiles_q % strips * strip, n = walk / tiles_q / strips;
     const int rows = min(strip, p.P - first_p), first_h = first_p * STRIDE - p.pad_top, first_w = first_q * STRIDE - p.pad_left;
-    const __half2 *image = x + (int64_t)n * p.H * p.W * pairs + pair, *gradient = dy + (int64_t)n * p.P * p.Q * pairs + pair;
-    const auto load_x = [&](__half2 *row, int h) {
+    const int end_h = min(first_h + (rows - 1) * STRIDE + SIZE, p.H);
+    bool in_image[WIDTH];
 #pragma unroll
-      for (int j = 0; j < WIDTH; j++) {
-        const int in_w = first_w + j;
-        const bool inside = h >= 0 && h < p.H && in_w >= 0 && in_w < p.W;
-        row[j] = inside ? image[(h * p.W + in_w) * pairs] : __float2half2_rn(0);
-      }
+    for (int j = 0; j < WIDTH; j++) in_image[j] = first_w + j >= 0 && first_w + j < p.W;
+    int x_h = first_h, x_at = ((n * p.H + first_h) * p.W + first_w) * pairs + pair, dy_t = 0, dy_at = ((n * p.P + first_p) * p.Q + first_q) * pairs + pair;
+    const auto load_x = [&](__half2 *row) {
+      const bool inside = x_h >= 0 && x_h < end_h;
+#pragma unroll
+      for (int j = 0; j < WIDTH; j++) row[j] = inside && in_image[j] ? x[x_at + j * pairs] : __float2half2_rn(0);
+      x_h++, x_at += p.W * pairs;
     };
-    const auto load_dy = [&](__half2 *row, int t) {
+    const auto load_dy = [&](__half2 *row) {
 #pragma unroll
-      for (int j = 0; j < COLS; j++) {
-        const bool inside = t < rows && first_q + j < p.Q;
-        row[j] = inside ? gradient[((first_p + t) * p.Q + first_q + j) * pairs] : __float2half2_rn(0);
-      }
+      for (int j = 0; j < COLS; j++) row[j] = dy_t < rows && first_q + j < p.Q ? dy[dy_at + j * pairs] : __float2half2_rn(0);
+      dy_t++, dy_at += p.Q * pairs;
     };
 
-    __half2 next_x[WIDTH], next_dy[COLS];
+    __half2 next_x[AHEAD * STRIDE][WIDTH], next_dy[AHEAD][COLS];
     float2 kept[FLIGHT][COLS] = {}; /* kept[k]: row t - k of dy, zeros before the first and after the last of the strip */
-    load_x(next_x, first_h);
-    load_dy(next_dy, 0);
-    for (int t = 0; t < rows + FLIGHT - 1; t++) {
 #pragma unroll
-      for (int j = 0; j < COLS; j++) {
+    for (int i = 0; i < AHEAD * STRIDE; i++) load_x(next_x[i]);
 #pragma unroll
-        for (int k = FLIGHT - 1; k > 0; k--) kept[k][j] = kept[k - 1][j];
-        kept[0][j] = __half22float2(next_dy[j]);
-      }
-      load_dy(next_dy, t + 1);
+    for (int i = 0; i < AHEAD; i++) load_dy(next_dy[i]);
+    for (int first_t = 0; first_t < rows + FLIGHT - 1; first_t += AHEAD)
 #pragma unroll
-      for (int d = 0; d < STRIDE; d++) { /* row t * STRIDE + d of x lies under filter row k * STRIDE + d for row t - k of dy */
-        float2 row[WIDTH];
+      for (int i = 0; i < AHEAD; i++) {
+        if (first_t + i >= rows + FLIGHT - 1) break;
 #pragma unroll
-        for (int j = 0; j < WIDTH; j++) row[j] = __half22float2(next_x[j]);
-        load_x(next_x, first_h + t * STRIDE + d + 1);
+        for (int j = 0; j < COLS; j++) {
 #pragma unroll
-        for (int k = 0; k < FLIGHT; k++) {
-          const int r = k * STRIDE + d;
-          if (r >= SIZE) continue;
+          for (int k = FLIGHT - 1; k > 0; k--) kept[k][j] = kept[k - 1][j];
+          kept[0][j] = __half22float2(next_dy[i][j]);
+        }
+        load_dy(next_dy[i]);
 #pragma unroll
-          for (int s = 0; s < SIZE; s++)
+        for (int d = 0; d < STRIDE; d++) { /* row t * STRIDE + d of x lies under filter row k * STRIDE + d for row t - k of dy */
+          float2 row[WIDTH];
 #pragma unroll
-            for (int j = 0; j < COLS; j++) {
-              sum[r * SIZE + s].x += kept[k][j].x * row[j * STRIDE + s].x;
-              sum[r * SIZE + s].y += kept[k][j].y * row[j * STRIDE + s].y;
-            }
+          for (int j = 0; j < WIDTH; j++) row[j] = __half22float2(next_x[i * STRIDE + d][j]);
+          load_x(next_x[i * STRIDE + d]);
+#pragma unroll
+          for (int k = 0; k < FLIGHT; k++) {
+            const int r = k * STRIDE + d;
+            if (r >= SIZE) continue;
+#pragma unroll
+            for (int s = 0; s < SIZE; s++)
+#pragma unroll
+              for (int j = 0; j < COLS; j++) {
+                sum[r * SIZE + s].x += kept[k][j].x * row[j * STRIDE + s].x;
+                sum[r * SIZE + s].y += kept[k][j].y * row[j * STRIDE + s].y;
+              }
+          }
         }
       }
-    }
   }
 #pragma unroll
   for (int i = 0; i < SIZE * SIZE; i++) parts[(part * SIZE * SIZE + i) * pairs + pair] = sum[i];

@@ -1,25 +1,33 @@
 /* Step 04: filters small enough to stay where the arithmetic is, while the image streams past. */
 #include "common/step.h"
 
-extern const conv_kernel constant_fprop, window_fprop, separable_fprop, large_fprop, banks_fprop, depthwise_fprop, depthwise_dgrad, depthwise_wgrad;
+extern const conv_kernel constant_fprop, window_fprop, separable_fprop, large_fprop, banks_fprop, depthwise_fprop, depthwise_dgrad, depthwise_wgrad, tensor_wgrad;
+extern const conv_kernel toeplitz_fprop, toeplitz_dgrad;
 
 /* By the filter's size, where the kernel for it can do the problem. */
 static const char *choose(const conv_problem *p, conv_pass pass, const conv_device *device) {
   (void)pass;
   if (p->C != p->groups) return "04a";
-  if (p->S >= 9 && p->S <= 15 && !banks_fprop.unsupported(p, device)) return "04e";
+  if (p->K <= 4 && !banks_fprop.unsupported(p, device)) return "04e"; /* it copies and launches for each k */
   return p->R * p->S >= 64 && !large_fprop.unsupported(p, device) ? "04d" : "04b";
 }
 
+/* Depthwise layers in fp16: on tensor cores where that kernel can. */
+static const char *choose_fp16(const conv_problem *p, conv_pass pass, const conv_device *device) {
+  static const conv_kernel *const tensor[PASS_COUNT] = {&toeplitz_fprop, &toeplitz_dgrad, &tensor_wgrad}, *const plain[PASS_COUNT] = {&depthwise_fprop, &depthwise_dgrad, &depthwise_wgrad};
+  return device->arch >= tensor[pass]->min_arch && !tensor[pass]->unsupported(p, device) ? tensor[pass]->name : plain[pass]->name;
+}
+
 int main(int argc, char **argv) {
-  static const conv_kernel *const kernels[] = {&constant_fprop, &window_fprop, &separable_fprop, &large_fprop, &banks_fprop, &depthwise_fprop, &depthwise_dgrad, &depthwise_wgrad};
+  static const conv_kernel *const kernels[] = {&constant_fprop, &window_fprop, &separable_fprop, &large_fprop, &banks_fprop, &depthwise_fprop, &depthwise_dgrad, &depthwise_wgrad, &toeplitz_fprop, &toeplitz_dgrad, &tensor_wgrad};
   static const conv_step step = {
       .number = "04",
       .title = "constant filter: the filter stays put, the image streams past",
       .kernels = kernels,
       .kernel_count = sizeof kernels / sizeof *kernels,
       .choose = choose,
-      .choice_rule = "04a for several input channels; one: 04e for 9x9 to 15x15, 04d for other filters of 64 elements and more, else 04b",
+      .choose_fp16 = choose_fp16,
+      .choice_rule = "04a for several input channels; one: 04e for the sizes that it has, if K is at most 4, 04d for other filters of 64 elements and more, else 04b; fp16: 04i, 04j, 04k where they can, else 04f, 04g, 04h",
   };
   return step_main(&step, argc, argv);
 }

@@ -31,6 +31,14 @@ static inline double growth_chain_fp32(double n, bool random) {
   return random ? fmin(worst, 8 * u * sqrt(n)) : worst;
 }
 
+/* Growth of n additions on tensor cores, which cut off what lies below the last of 24 bits of a product's largest addend: up to 2 u of it for every
+ * addend. Cutting is no rounding to nearest: errors go one way, and do not cancel on random data either; there the largest partial sum is within 8
+ * times the scale, as above. (How the hardware adds: M. Fasi, N. Higham, M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021.) */
+static inline double growth_truncated(double n, bool random) {
+  const double u = UNIT_ROUNDOFF_FP32;
+  return n * 2 * u < 0.5 ? (random ? 8 : 1) * n * 2 * u / (1 - n * 2 * u) : INFINITY;
+}
+
 static inline double dtype_unit_roundoff(conv_dtype dtype) { return dtype == DTYPE_FP16 ? UNIT_ROUNDOFF_FP16 : UNIT_ROUNDOFF_FP32; }
 static inline double dtype_subnormal_spacing(conv_dtype dtype) { return dtype == DTYPE_FP16 ? 0x1p-24 : 0x1p-149; }
 

@@ -10,16 +10,74 @@
 static __device__ __forceinline__ void ptx_bar_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 #endif
 
-/* Tensor cores. The emulator does not execute these: kernels that use them stand under #ifndef CUDA_EMULATOR, or in files that only nvcc compiles. */
-#ifndef CUDA_EMULATOR
-
 /* mma.sync (Warp Level Matrix Instructions: mma.m16n8k16, .f16; 8.0 and up): d += a b. Of a [16][16] a lane holds 4 registers of 2 halves, of b [16][8] 2,
  * of d [16][8] 4 floats; the manual's drawings say which. */
+#ifdef CUDA_EMULATOR
+#define ptx_mma_m16n8k16(d, a, b) emu_mma_m16n8k16(d, a, b, __FILE__, __LINE__)
+#else
 static __device__ __forceinline__ void ptx_mma_m16n8k16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800 /* older GPUs: never launched */
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
 }
+#endif
+
+/* mma.m16n8k8: the same with half the depth: the registers 0 and 1 of a, 0 of b. */
+#ifdef CUDA_EMULATOR
+static inline void ptx_mma_m16n8k8(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  const unsigned half_a[4] = {a[0], a[1], 0, 0}, half_b[2] = {b[0], 0};
+  emu_mma_m16n8k16(d, half_a, half_b, __FILE__, __LINE__);
+}
+#else
+static __device__ __forceinline__ void ptx_mma_m16n8k8(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800 /* older GPUs: never launched */
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+#endif
+}
+#endif
+
+/* Shared memory by 32-bit addresses, as the instructions below take it: half the registers and half the arithmetic of pointers. */
+#ifdef CUDA_EMULATOR
+typedef unsigned char *ptx_shared;
+static inline ptx_shared ptx_shared_address(void *shared) { return (ptx_shared)shared; }
+#else
+typedef unsigned ptx_shared;
+static __device__ __forceinline__ ptx_shared ptx_shared_address(const void *shared) { return (unsigned)__cvta_generic_to_shared(shared); }
+#endif
+
+/* cp.async (Data Movement and Conversion Instructions: cp.async; 8.0 and up): 16 bytes from global to shared memory, or 16 zeros (then nothing is read).
+ * __pipeline_commit and __pipeline_wait_prior close a group and wait. */
+#ifdef CUDA_EMULATOR
+static inline void ptx_cp_async_16(ptx_shared to, const void *from, bool zeros) { emu_cp_async(to, from, 16, zeros ? 0 : 16); }
+#else
+static __device__ __forceinline__ void ptx_cp_async_16(ptx_shared to, const void *from, bool zeros) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800 /* older GPUs: never launched */
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"(zeros ? 0 : 16) : "memory");
+#endif
+}
+#endif
+
+/* ldmatrix (Warp Level Matrix Instructions: ldmatrix, .m8n8.x4.trans.b16; 7.5 and up): four 8x8 matrices of halves from shared memory. Lane i points to row
+ * i % 8 (16 bytes) of matrix i / 8, and receives of each matrix, which is turned, the halves of rows 2 (i % 4) and the next in column i / 4. */
+#ifdef CUDA_EMULATOR
+static inline void ptx_ldmatrix_x4_trans(unsigned (&d)[4], ptx_shared row) {
+  const uint4 read = *(const uint4 *)row;
+  emu_ldmatrix_x4_trans(d, &read, __FILE__, __LINE__);
+}
+#else
+static __device__ __forceinline__ void ptx_ldmatrix_x4_trans(unsigned (&d)[4], ptx_shared row) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 750 /* older GPUs: never launched */
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(row));
+#endif
+}
+#endif
+
+/* The emulator does not execute what follows: kernels that use it stand under #ifndef CUDA_EMULATOR, or in files that only nvcc compiles. */
+#ifndef CUDA_EMULATOR
 
 /* wgmma and what belongs to it exist on 9.0a alone. */
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

@@ -15,6 +15,7 @@ typedef struct conv_step {
   void (*measure_peaks)(machine_peaks *peaks); /* for CPU kernels: this machine's limits, measured; else NULL */
   /* The kernel to take for a problem (--kernel auto), by the step's rule: its name. NULL: the step has one kernel a pass, or no rule. */
   const char *(*choose)(const conv_problem *p, conv_pass pass, const conv_device *device);
+  const char *(*choose_fp16)(const conv_problem *p, conv_pass pass, const conv_device *device); /* the same in fp16; NULL: choose is for both */
   const char *choice_rule; /* the rule in one line, for the reader; NULL if choose is */
 } conv_step;
 
