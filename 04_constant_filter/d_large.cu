@@ -11,11 +11,11 @@
  *           So a row is kept in PARTS = 4 parts, quads 0, 4, 8 ..., quads 1, 5, 9 ... and so on: neighbours again.
  * Sizes:    any R x S whose tile fits in shared memory (63 x 63 does), stride 1, no dilation. One input channel per output channel.
  *           9 x 9, where rounding up would cost most, has its row unrolled, 9 taps at COLS = 8.
- * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
+ * Passes:   fprop, and dgrad of depthwise layers (03_shared_tiling/turned.h: the filter turned). Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
-#include "common/plain.h"
+#include "03_shared_tiling/turned.h"
 
 enum { THREADS = 128, ROWS = 4, BQ = 128, STEP = 8 };
 
@@ -23,6 +23,7 @@ enum { THREADS = 128, ROWS = 4, BQ = 128, STEP = 8 };
 typedef struct layout {
   int skip, taps, pitch, rows; /* zeros before a filter row; floats used of a row, floats from row to row; rows of the filter, at least ROWS - 1 */
   int height, quads, part;     /* the tile: rows, quads of a row, quads of a part */
+  int w_tap, w_turn;           /* tap (r, s) lies at w_tap + w_turn * (r*S + s) */
 } layout;
 
 /* A block: BP x BQ outputs of one plane y[n, k]. TAPS: l.taps if it is known when compiling, else 0. */
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(THREADS, 4) large_kernel(conv_problem p, layou
   __pipeline_commit();
   for (int i = threadIdx.x; i < l.rows * pitch; i += THREADS) {
     const int r = i / pitch, s = i % pitch - l.skip;
-    ((float *)filter)[i] = r < p.R && s >= 0 && s < p.S ? w[(k * p.R + r) * p.S + s] : 0;
+    ((float *)filter)[i] = r < p.R && s >= 0 && s < p.S ? w[k * p.R * p.S + l.w_tap + l.w_turn * (r * p.S + s)] : 0;
   }
   __pipeline_wait_prior(0);
   __syncthreads();
@@ -121,8 +122,10 @@ __global__ void __launch_bounds__(THREADS, 4) large_kernel(conv_problem p, layou
 static int cols_of(int taps) { return taps == 9 ? 8 : 16; }
 static int bp_of(int taps) { return ROWS * THREADS / (BQ / cols_of(taps)); }
 
-static layout layout_of(const conv_problem *p) {
+static layout layout_of(const turned_conv *t) {
+  const conv_problem *p = &t->p;
   layout l;
+  l.w_tap = t->w_tap, l.w_turn = t->w_turn;
   l.skip = (4 - p->pad_left % 4) % 4;
   const bool nine = l.skip == 0 && p->S == 9;
   l.taps = nine ? 9 : (l.skip + p->S + STEP - 1) / STEP * STEP;
@@ -141,19 +144,38 @@ static size_t shared_bytes(const layout *l) {
 static const char *unsupported(const conv_problem *p, const conv_device *device) {
   if (p->C != p->groups) return "more than one input channel per output channel";
   if (p->stride_h != 1 || p->stride_w != 1 || p->dil_h != 1 || p->dil_w != 1) return "stride or dilation is not 1";
-  const layout l = layout_of(p);
+  const turned_conv t = turned_fprop(p);
+  const layout l = layout_of(&t);
   if (p->R > 1024 || p->S > 1024 || shared_bytes(&l) > device->shared_per_block) return "the filter and the pixels under a block exceed the shared memory";
   return plain_unsupported(p, device);
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const layout l = layout_of(p);
+static const char *dgrad_unsupported(const conv_problem *p, const conv_device *device) {
+  if (p->C != p->groups || p->K != p->groups) return "not depthwise: C, K and groups differ";
+  if (p->stride_h != 1 || p->stride_w != 1 || p->dil_h != 1 || p->dil_w != 1) return "stride or dilation is not 1";
+  const turned_conv t = turned_dgrad(p);
+  return unsupported(&t.p, device);
+}
+
+static cudaError_t launch(const turned_conv *t, const void *x, const void *w, void *y, cudaStream_t stream) {
+  const conv_problem *p = &t->p;
+  const layout l = layout_of(t);
   const auto kernel = l.taps == 9 ? large_kernel<9> : l.taps == 16 ? large_kernel<16> : l.taps == 32 ? large_kernel<32> : large_kernel<0>;
   const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes(&l));
   if (status) return status;
   const int bp = bp_of(l.taps), tiles = ((p->P + bp - 1) / bp) * ((p->Q + BQ - 1) / BQ);
-  kernel<<<p->N * p->K * tiles, THREADS, shared_bytes(&l), stream>>>(*p, l, (const float *)b->x, (const float *)b->w, (float *)b->y);
+  kernel<<<p->N * p->K * tiles, THREADS, shared_bytes(&l), stream>>>(*p, l, (const float *)x, (const float *)w, (float *)y);
   return cudaGetLastError();
 }
 
+static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  const turned_conv t = turned_fprop(p);
+  return launch(&t, b->x, b->w, b->y, stream);
+}
+static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  const turned_conv t = turned_dgrad(p);
+  return launch(&t, b->y, b->w, b->x, stream);
+}
+
 FP32_ROW(large_fprop, "04d", "large filters: 64 outputs in registers", PASS_FPROP, unsupported, launch_fprop, plain_growth_fprop);
+FP32_ROW(large_dgrad, "04d", "large filters: 64 outputs in registers", PASS_DGRAD, dgrad_unsupported, launch_dgrad, plain_growth_dgrad);

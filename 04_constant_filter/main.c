@@ -3,11 +3,13 @@
 
 extern const conv_kernel constant_fprop, window_fprop, separable_fprop, large_fprop, banks_fprop, depthwise_fprop, depthwise_dgrad, depthwise_wgrad, tensor_wgrad;
 extern const conv_kernel toeplitz_fprop, toeplitz_dgrad;
+extern const conv_kernel planes_fprop, planes_dgrad, planes_wgrad, large_dgrad, large_wgrad;
 
 /* By the filter's size, where the kernel for it can do the problem. */
 static const char *choose(const conv_problem *p, conv_pass pass, const conv_device *device) {
-  (void)pass;
   if (p->C != p->groups) return "04a";
+  if (pass == PASS_DGRAD) return p->R * p->S >= 64 && !large_dgrad.unsupported(p, device) ? "04d" : "04l";
+  if (pass == PASS_WGRAD) return p->R * p->S >= 64 && !large_wgrad.unsupported(p, device) ? "04n" : "04m";
   if (p->K <= 4 && !banks_fprop.unsupported(p, device)) return "04e"; /* it copies and launches for each k */
   return p->R * p->S >= 64 && !large_fprop.unsupported(p, device) ? "04d" : "04b";
 }
@@ -19,7 +21,7 @@ static const char *choose_fp16(const conv_problem *p, conv_pass pass, const conv
 }
 
 int main(int argc, char **argv) {
-  static const conv_kernel *const kernels[] = {&constant_fprop, &window_fprop, &separable_fprop, &large_fprop, &banks_fprop, &depthwise_fprop, &depthwise_dgrad, &depthwise_wgrad, &toeplitz_fprop, &toeplitz_dgrad, &tensor_wgrad};
+  static const conv_kernel *const kernels[] = {&constant_fprop, &window_fprop, &separable_fprop, &large_fprop, &banks_fprop, &depthwise_fprop, &depthwise_dgrad, &depthwise_wgrad, &toeplitz_fprop, &toeplitz_dgrad, &tensor_wgrad, &large_dgrad, &planes_fprop, &planes_dgrad, &planes_wgrad, &large_wgrad};
   static const conv_step step = {
       .number = "04",
       .title = "constant filter: the filter stays put, the image streams past",
@@ -27,7 +29,7 @@ int main(int argc, char **argv) {
       .kernel_count = sizeof kernels / sizeof *kernels,
       .choose = choose,
       .choose_fp16 = choose_fp16,
-      .choice_rule = "04a for several input channels; one: 04e for the sizes that it has, if K is at most 4, 04d for other filters of 64 elements and more, else 04b; fp16: 04i, 04j, 04k where they can, else 04f, 04g, 04h",
+      .choice_rule = "04a for several input channels; one: 04e for the sizes that it has, if K is at most 4, 04d for other filters of 64 elements and more, else 04b; dgrad: 04d or 04l, wgrad: 04n or 04m, likewise; fp16: 04i, 04j, 04k where they can, else 04f, 04g, 04h",
   };
   return step_main(&step, argc, argv);
 }
