@@ -6,7 +6,9 @@
 #
 #   run    the layer of the text, the nasty list, random shapes of a fresh seed: verified against the formula
 #   check  the same shapes under the checker, blocks and threads in shuffled order
-#   count  what the kernel asked of memory, beside the goals of scripts/exercise_table.pl, on two layers
+#   count  what the kernel asked of memory, beside the goals of scripts/exercise_table.pl, on two layers; for some exercises also
+#          divisions   every integer division that is executed, by the run build with a counter in front of each
+#          ends        what the first and the last block load, beside the average block
 #
 # usage: exercise.pl EXERCISE [FILE.cu]     exercise.pl --goals prints the goals as a Markdown table
 #
@@ -17,6 +19,7 @@ use warnings;
 use File::Temp qw(tempdir);
 use FindBin;
 use JSON::PP;
+use POSIX ();
 
 require "$FindBin::Bin/exercise_table.pl";
 our (%exercises, %measure);
@@ -100,11 +103,27 @@ sub shell {
     return ($? & 127 ? 128 + ($? & 127) : $? >> 8, slurp("$folder/out"), slurp("$folder/err"));
 }
 
+# A counter in front of every division of an assembly, as far as the compiler has left any: by a constant it knows better ways, as nvcc does.
+my %counter = (
+    'x86_64'  => [qr/^\s*i?div[bwlq]\s/, "\tincq exercise_divisions(%rip)\n"], # the division spoils the flags too
+    'aarch64' => [qr/^\s*[su]div\s/, join '', map { "\t$_\n" } 'stp x16, x17, [sp, #-16]!', 'adrp x16, exercise_divisions', 'ldr x17, [x16, #:lo12:exercise_divisions]',
+        'add x17, x17, 1', 'str x17, [x16, #:lo12:exercise_divisions]', 'ldp x16, x17, [sp], #16'],
+);
+my $counter = $counter{ (POSIX::uname())[4] };
+
+sub compile_divisions {
+    my ($status, @said) = shell("$ENV{COMPILE_RUN} -O2 -S", "$folder/source.cpp", '-o', "$folder/plain.s");
+    open my $out, '>', "$folder/divisions.o.s" or die;
+    print $out $_ =~ $counter->[0] ? $counter->[1] : '', "$_\n" for split /\n/, slurp("$folder/plain.s");
+    close $out;
+    return $status ? ($status, @said) : shell("$ENV{COMPILE_RUN}", "$folder/divisions.o.s", '-o', "$folder/divisions.o");
+}
+
 # Compiles the reader's file for one of the builds. Ends the grading if it cannot be compiled.
 sub build {
     my ($mode, $main) = @_;
     my ($status, $out, $err) = shell($ENV{REWRITE}, $file, "$folder/source.cpp");
-    ($status, $out, $err) = shell($ENV{"COMPILE_\U$mode"}, "$folder/source.cpp", '-o', "$folder/$mode.o") if $status == 0;
+    ($status, $out, $err) = $mode eq 'divisions' ? compile_divisions() : shell($ENV{"COMPILE_\U$mode"}, "$folder/source.cpp", '-o', "$folder/$mode.o") if $status == 0;
     if ($status) {
         my @lines = split /\n/, $err;
         print "  $_\n" for splice @lines, 0, 20;
@@ -217,13 +236,14 @@ sub counted {
     my $json = slurp("$folder/json");
     finish("the program ended (exit status $status) before anything was counted") if $json eq '';
     my $launches = decode_json($json);
-    my %sum = map { $_ => 0 } qw(threads bytes_loaded bytes_stored requests lanes load_requests load_sectors store_requests store_sectors shared_requests shared_wavefronts shared_fewest);
-    my @rows;
+    my %sum = map { $_ => 0 } qw(threads bytes_loaded bytes_stored atomics requests lanes load_requests load_sectors store_requests store_sectors shared_requests shared_wavefronts shared_fewest);
+    my ($most, @rows) = 0;
     for my $launch (@$launches) {
         my $threads = 1;
         $threads *= $_ for @{ $launch->{grid} }, @{ $launch->{block} };
         $sum{threads} = $threads if $threads > $sum{threads};
         $sum{$_} += $launch->{$_} for qw(bytes_loaded bytes_stored);
+        my $seen = 0; # bytes that the counted blocks loaded
         for my $i (grep { $_->{space} =~ /^(global|shared)$/ } @{ $launch->{instructions} }) {
             push @rows, $i;
             if ($i->{space} eq 'shared') {
@@ -231,20 +251,39 @@ sub counted {
                 $sum{shared_fewest} += $i->{requests} * ($i->{bytes} > 4 ? $i->{bytes} / 4 : 1); # a wavefront moves at most 128 bytes
                 next;
             }
+            $sum{atomics} += $i->{requests} if $i->{kind} eq 'atomic';
+            $seen += $i->{lanes} * $i->{bytes} if $i->{kind} ne 'store';
             my @kinds = $i->{kind} eq 'atomic' ? qw(load store) : $i->{kind}; # an atomic is both
             $sum{$_} += $i->{$_} for qw(requests lanes);
             for my $kind (@kinds) { $sum{"${kind}_$_"} += $i->{$_} for qw(requests sectors) }
+        }
+        if ($launch->{bytes_loaded} > $most) {
+            $most = $launch->{bytes_loaded};
+            @sum{qw(threads_of_most share)} = ($threads, $seen / $launch->{blocks_counted} / ($most / $launch->{blocks}));
         }
     }
     return (\%sum, @rows);
 }
 
+sub counted_divisions {
+    my ($program, $layer) = @_;
+    my ($status, $out, $err, $late) = run({EMU_THREADS => 1}, $program, $name, '--exact', '--shape', shape($layer));
+    finish($late) if $late && !check(0, 'ends in time', $late);
+    finish("the count of divisions ended with exit status $status: " . complaint($err)) if $status;
+    return $out =~ /^(\S+) divisions a launch$/m ? $1 : 0;
+}
+
 sub grade_counts {
     my ($program) = @_;
     my @layers = ($row->{layer}, $row->{further}->());
+    my %also = map { $_ => 1 } @{ $row->{also} || [] };
+    my $divisions = $also{divisions} && $counter && build('divisions', "$ENV{B}/common/exercise/main.c.o");
+    print "  --    divisions are not counted on this machine: expected @{[sort keys %counter]}\n" if $also{divisions} && !$counter;
     my (@sums, @rows);
     for my $layer (@layers) {
         my ($sum, @instructions) = counted({}, $program, $layer, $name);
+        $sum->{ends} = (counted({EMU_COUNT_BLOCKS => 2}, $program, $layer, $name))[0]{share} if $also{ends};
+        $sum->{divisions} = $divisions ? counted_divisions($divisions, $layer) : 0;
         push @sums, $sum;
         @rows = @instructions if @sums == 1;
     }

@@ -5,6 +5,7 @@
 #   further  another layer of the same kind, drawn at random: the goals hold on it too
 #   extra    shapes beside the nasty list that this exercise's mistakes show on
 #   goals    [what is measured, at least (>=) or at most (<=), the goal]; the measures are below
+#   also     what is counted beside requests: divisions, ends (of the grid)
 #   predict  no kernel, but predictions of a kernel's counts
 use strict;
 use warnings;
@@ -27,6 +28,10 @@ our %measure = (
     'load requests for every 32 products'        => sub { my ($c, $l) = @_; 32 * $c->{load_requests} / products($l) },
     'shared memory requests for every 32 products' => sub { my ($c, $l) = @_; 32 * $c->{shared_requests} / products($l) },
     'shared memory wavefronts over those without conflicts' => sub { my ($c) = @_; $c->{shared_wavefronts} / ($c->{shared_fewest} || 1) },
+    'integer divisions for each product'         => sub { my ($c, $l) = @_; $c->{divisions} / products($l) },
+    'atomics'                                    => sub { my ($c) = @_; $c->{atomics} },
+    'threads for each output, of the kernel that loads most' => sub { my ($c, $l, $pass) = @_; ($c->{threads_of_most} || 0) / outputs($l, $pass) },
+    'loads of the first and the last block, over those of an average one' => sub { my ($c) = @_; $c->{ends} },
 );
 
 # Every thread has its part: no single thread, no idle lanes, nothing stored twice.
@@ -95,6 +100,24 @@ our %exercises = (
         extra   => ['mb1ic2ih33oc2kh3ph1', 'g3mb2ic3ih19oc3kh5ph2', 'mb1ic2ih41oc3kh3sh2ph1', 'mb1ic2ih30oc1kh3sh2dh1ph2', 'mb1ic1ih27oc2kh3dh2ph3'],
         goals   => [['threads for each output', '>=', 0.05], @shared_work[1, 2], ['loads for each product', '<=', 0.6],
             ['sectors loaded for every 32 products', '<=', 3], ['shared memory requests for every 32 products', '<=', 0]],
+    },
+    '05a' => {
+        pass    => 'fprop',
+        layer   => {mb => 1, ic => 16, ih => 8, oc => 32, kh => 3, ph => 1},
+        further => sub { my $kh = pick(3, 5); return {mb => 1, ic => pick(20, 24, 32), ih => pick(8, 16), oc => pick(32, 64), kh => $kh, ph => ($kh - 1) / 2} },
+        extra   => ['g2mb2ic20ih7oc10kh3ph1', 'mb1ic3ih20iw6oc4kh7kw2ph3pw1', 'mb1ic40ih6oc3kh1'],
+        also    => ['divisions'],
+        goals   => [['threads for each output', '>=', 0.06], $shared_work[1], ['loads for each product', '<=', 0.065],
+            ['sectors loaded for every 32 products', '<=', 0.4], ['integer divisions for each product', '<=', 0.02]],
+    },
+    '05b' => {
+        pass    => 'fprop',
+        layer   => {mb => 4, ic => 64, ih => 4, oc => 32, kh => 3, ph => 1},
+        further => sub { my $kh = pick(3, 5); return {mb => 2 * pick(1, 2), ic => pick(48, 56), ih => 4, oc => pick(32, 64), kh => $kh, ph => ($kh - 1) / 2} },
+        extra   => ['mb1ic130ih3oc40kh1', 'g2mb1ic34ih5oc70kh3ph1', 'mb1ic15ih4oc3kh3ph1', 'mb2ic9ih5oc33kh5ph2'],
+        also    => ['ends'],
+        goals   => [['threads for each output, of the kernel that loads most', '>=', 0.5], ['loads of the first and the last block, over those of an average one', '<=', 1.5],
+            ['loads for each product', '<=', 0.075], ['sectors stored for every 32 outputs', '<=', 36], ['atomics', '<=', 0]],
     },
 );
 1;

@@ -17,23 +17,31 @@ typedef struct exercise {
   const char *name, *title;
   conv_pass pass;
   conv_layout layout;
-  size_t most_kernels; /* launches, at most */
-  bool workspace;      /* room for a second filter */
+  size_t most_kernels;     /* launches, at most */
+  size_t filters, results; /* the workspace has room for so many */
 } exercise;
 
 static const exercise exercises[] = {
-    {"01a", "fprop, NHWC, any shape", PASS_FPROP, LAYOUT_NHWC, 1, false},
-    {"01b", "fprop, four filters a thread", PASS_FPROP, LAYOUT_NCHW, 1, false},
-    {"02a", "dgrad, NHWC, coalesced", PASS_DGRAD, LAYOUT_NHWC, 1, false},
-    {"02b", "fprop, NHWC, four floats a load", PASS_FPROP, LAYOUT_NHWC, 1, false},
-    {"02c", "fprop, NHWC, filter rearranged", PASS_FPROP, LAYOUT_NHWC, 2, true},
-    {"03a", "fprop, a halo with holes", PASS_FPROP, LAYOUT_NCHW, 1, false},
-    {"03b", "fprop, NHWC, no bank conflicts", PASS_FPROP, LAYOUT_NHWC, 1, false},
-    {"04a", "fprop, rows roll through registers", PASS_FPROP, LAYOUT_NCHW, 1, false},
+    {"01a", "fprop, NHWC, any shape", PASS_FPROP, LAYOUT_NHWC, 1, 0, 0},
+    {"01b", "fprop, four filters a thread", PASS_FPROP, LAYOUT_NCHW, 1, 0, 0},
+    {"02a", "dgrad, NHWC, coalesced", PASS_DGRAD, LAYOUT_NHWC, 1, 0, 0},
+    {"02b", "fprop, NHWC, four floats a load", PASS_FPROP, LAYOUT_NHWC, 1, 0, 0},
+    {"02c", "fprop, NHWC, filter rearranged", PASS_FPROP, LAYOUT_NHWC, 2, 1, 0},
+    {"03a", "fprop, a halo with holes", PASS_FPROP, LAYOUT_NCHW, 1, 0, 0},
+    {"03b", "fprop, NHWC, no bank conflicts", PASS_FPROP, LAYOUT_NHWC, 1, 0, 0},
+    {"04a", "fprop, rows roll through registers", PASS_FPROP, LAYOUT_NCHW, 1, 0, 0},
+    {"05a", "fprop, no division in the loop", PASS_FPROP, LAYOUT_NCHW, 1, 0, 0},
+    {"05b", "fprop, a sum in slices", PASS_FPROP, LAYOUT_NCHW, 2, 0, 8},
 };
 static const exercise *the;
 
-static size_t workspace_bytes(const conv_problem *p) { return the->workspace ? (size_t)problem_w_count(p) * sizeof(float) : 0; }
+static size_t workspace_bytes(const conv_problem *p) {
+  return (the->filters * (size_t)problem_w_count(p) + the->results * (size_t)problem_y_count(p)) * sizeof(float);
+}
+
+/* Counted where the grader has put a counter in front of every division of the reader's file. The host's are not wanted. */
+uint64_t exercise_divisions;
+static uint64_t divisions_on_host, launches;
 
 static cudaError_t count_kernels(cudaGraph_t graph, size_t *kernels) {
   size_t count = 0;
@@ -89,7 +97,9 @@ static cudaError_t launch(const conv_problem *p, const conv_buffers *b, cudaStre
   }
   cudaGraph_t graph = NULL;
   cudaGraphExec_t replay = NULL;
+  const uint64_t before = exercise_divisions;
   if (!status) status = record(p, b, &graph);
+  divisions_on_host += exercise_divisions - before, launches++;
   for (int i = 0; i < 2 && !status; i++) status = cudaMemcpy(tensor[inputs[i]], kept[i], bytes[inputs[i]], cudaMemcpyHostToDevice);
   if (!status) status = cudaMemset(tensor[output], 0xFF, bytes[output]);
   emu_mark_uninitialised(tensor[output], bytes[output]);
@@ -113,5 +123,7 @@ int main(int argc, char **argv) {
                            .growth = the->pass == PASS_DGRAD ? plain_growth_dgrad : plain_growth_fprop};
   const conv_kernel *const kernels[] = {&row};
   const conv_step step = {.number = the->name, .title = the->title, .kernels = kernels, .kernel_count = 1};
-  return step_main(&step, argc - 1, argv + 1);
+  const int status = step_main(&step, argc - 1, argv + 1);
+  if (exercise_divisions) printf("%.17g divisions a launch\n", (double)(exercise_divisions - divisions_on_host) / (double)launches);
+  return status;
 }
