@@ -1,6 +1,7 @@
 /* Step 05: convolution as a matrix product. */
 #include "common/step.h"
 
+extern const conv_kernel winograd_fprop, winograd_dgrad, winograd4_fprop, winograd4_dgrad;
 extern const conv_kernel im2col_fprop, implicit_fprop, pipelined_fprop, split_fprop, col2im_dgrad, classes_dgrad, pixels_wgrad;
 
 /* The last kernel of a pass does nearly everything; it decides itself how to cut a problem (split_of()). */
@@ -11,7 +12,7 @@ static const char *choose(const conv_problem *p, conv_pass pass, const conv_devi
 }
 
 int main(int argc, char **argv) {
-  static const conv_kernel *const kernels[] = {&im2col_fprop, &implicit_fprop, &pipelined_fprop, &split_fprop, &col2im_dgrad, &classes_dgrad, &pixels_wgrad};
+  static const conv_kernel *const kernels[] = {&im2col_fprop, &implicit_fprop, &pipelined_fprop, &split_fprop, &col2im_dgrad, &classes_dgrad, &pixels_wgrad, &winograd_fprop, &winograd_dgrad, &winograd4_fprop, &winograd4_dgrad};
   static const conv_step step = {
       .number = "05",
       .title = "im2col GEMM: convolution as a matrix product",

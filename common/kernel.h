@@ -31,6 +31,13 @@ typedef struct conv_device {
 
 typedef enum { ON_GPU, ON_CPU } conv_place;
 
+/* A field that a row may leave out without a warning. */
+#ifdef __cplusplus
+#define BY_DEFAULT(value) = value
+#else
+#define BY_DEFAULT(value)
+#endif
+
 typedef struct conv_kernel {
   const char *name; /* step and letter: "02b" */
   const char *idea; /* one line for the reader */
@@ -51,7 +58,15 @@ typedef struct conv_kernel {
 
   /* g of the error bound: how far the accumulation may stray, on random data or on any (common/bound.h has the usual ones). */
   double (*growth)(const conv_problem *p, bool random);
+
+  /* Small integers give the exact result as long as exact_factor * max|x| * max|w| * terms < 2^24. More than 1 (in C 0 means 1) for a kernel whose sums
+   * on the way are larger than the result's, or in fractions. Where that does not hold, or with EXACT_NEVER, only its error bound is verified. */
+  int exact_factor BY_DEFAULT(1);
+  /* An output's error depends on more products than its own (a tile's, in a transform): the largest scale of all outputs stands for every one's. */
+  bool shares_error BY_DEFAULT(false);
 } conv_kernel;
+
+enum { EXACT_NEVER = -1 };
 
 #ifdef __cplusplus
 }

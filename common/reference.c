@@ -83,6 +83,7 @@ int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass
       by_cpu(ref, p, pass, &in, random);
     }
   }
+  for (size_t i = 0; i < count && status == 0; i++) ref->largest_scale = fmaxf(ref->largest_scale, ref->scale[i]);
   free(floats_a);
   free(floats_b);
   if (status) reference_free(ref);

@@ -49,6 +49,12 @@ cudaError_t trial_upload(const trial_state *s, const buffer_sets *sets) {
   return status ? status : buffer_upload(sets, (int)s->input_b, s->host[s->input_b].data);
 }
 
+conv_verdict trial_verdict(const trial_state *s, const conv_kernel *kernel, compare_mode mode) {
+  conv_reference reference = s->reference;
+  if (kernel->shares_error) reference.least_scale = reference.largest_scale;
+  return verify_output(&s->host[s->output], &reference, mode, kernel->growth(s->t->problem, reference.random), s->log);
+}
+
 /* Runs one kernel once on fresh buffers and judges everything it left behind. */
 static cudaError_t verify_kernel(trial_state *s, const conv_kernel *kernel, compare_mode mode, result_row *row) {
   const trial *t = s->t;
@@ -75,7 +81,7 @@ static cudaError_t verify_kernel(trial_state *s, const conv_kernel *kernel, comp
   } else if (!trial_untouched(s, &set, 0, row->note, sizeof row->note, &status)) {
     row->status = RESULT_WRONG;
   } else if (!(status = buffer_download(&set, 0, (int)s->output, s->host[s->output].data))) {
-    const conv_verdict verdict = verify_output(&s->host[s->output], &s->reference, mode, kernel->growth(t->problem, s->reference.random), s->log);
+    const conv_verdict verdict = trial_verdict(s, kernel, mode);
     if (!verdict.right) {
       row->status = RESULT_WRONG;
       snprintf(row->note, sizeof row->note, "%s data: %lld elements wrong", mode == COMPARE_EXACT ? "integer" : "random", (long long)verdict.mismatches);
@@ -162,14 +168,22 @@ static bool fits_memory(const trial_state *s, char *why, size_t why_size) {
   return true;
 }
 
+/* Does the kernel stay exact on this problem's integers? */
+static bool is_exact(const trial *t, const conv_kernel *kernel, int magnitude) {
+  const int64_t factor = kernel->exact_factor ? kernel->exact_factor : 1;
+  return factor > 0 && magnitude > 0 && factor * magnitude * magnitude * problem_terms(t->problem, t->pass) < (1 << 24);
+}
+
 /* Verifies all kernels that still are in, with one kind of data. Returns what trial_run returns. */
 static int verify_all(trial_state *s, compare_mode mode, int magnitude, result_row rows[]) {
   const int status = prepare(s, mode, magnitude);
   if (status) return status;
   for (int i = 0; i < s->t->kernel_count; i++) {
     if (rows[i].status != RESULT_RIGHT) continue;
+    const bool exact = is_exact(s->t, s->t->kernels[i], magnitude);
+    if (mode == COMPARE_EXACT ? !exact : exact && s->t->options->exact_only) continue;
     if (mode == COMPARE_BOUND && !isfinite(s->t->kernels[i]->growth(s->t->problem, s->reference.random))) {
-      snprintf(rows[i].note, sizeof rows[i].note, "too many terms to bound the error on data that is not random");
+      snprintf(rows[i].note, sizeof rows[i].note, "no bound for its error on data that is not random");
       rows[i].status = RESULT_SKIPPED;
     } else if (verify_kernel(s, s->t->kernels[i], mode, &rows[i])) {
       s->failed = true;
@@ -193,13 +207,17 @@ static int run(trial_state *s, report *r, result_row rows[], contender contender
   const bool from_files = t->options->npy_in[0] || t->options->npy_in[1] || t->options->npy_in[2];
   const int magnitude = exact_magnitude(problem_terms(t->problem, t->pass));
   static cudnn_figures cudnn; /* rows point to it */
-  int status = 0, active = 0;
+  int status = 0, active = 0, inexact = 0;
   cudnn = (cudnn_figures){0};
-  for (int i = 0; i < t->kernel_count; i++) active += rows[i].status == RESULT_RIGHT;
+  for (int i = 0; i < t->kernel_count; i++) {
+    if (rows[i].status != RESULT_RIGHT) continue;
+    active++;
+    inexact += !is_exact(t, t->kernels[i], magnitude);
+  }
   if (active && !from_files && magnitude) status = verify_all(s, COMPARE_EXACT, magnitude, rows);
   for (int i = 0; i < t->kernel_count && !magnitude; i++)
     if (rows[i].status == RESULT_RIGHT) snprintf(rows[i].note, sizeof rows[i].note, "2^24 terms or more: no exact integers");
-  if (active && !status && (!t->options->exact_only || !magnitude)) status = verify_all(s, COMPARE_BOUND, 0, rows);
+  if (active && !status && (!t->options->exact_only || inexact)) status = verify_all(s, COMPARE_BOUND, magnitude, rows);
   if (!status && t->options->npy_out && rows[0].status == RESULT_SKIPPED) {
     fprintf(stderr, "--out: expected a kernel that does this problem, %s does not: %s\n", t->kernels[0]->name, rows[0].note);
     return 2;

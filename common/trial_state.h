@@ -3,6 +3,7 @@
 #include "common/buffers.h"
 #include "common/reference.h"
 #include "common/trial.h"
+#include "common/verify.h"
 
 /* What stays the same while the kernels of a trial take turns. */
 typedef struct trial_state {
@@ -18,6 +19,9 @@ typedef struct trial_state {
 /* Looks for damage around the buffers of a set, and inside the two that the kernel only reads. Returns false with a note, or with the
  * CUDA error that kept it from looking in *status. */
 bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *note, size_t note_size, cudaError_t *status);
+
+/* Compares what was downloaded of a kernel's output with the reference. */
+conv_verdict trial_verdict(const trial_state *s, const conv_kernel *kernel, compare_mode mode);
 
 /* Workspace of a kernel for the trial's problem, in bytes. */
 size_t trial_workspace(const trial *t, const conv_kernel *kernel);

@@ -44,7 +44,7 @@ static cudaError_t check_set(timed_kernel *k, int set) {
   }
   status = buffer_download(k->sets, set, (int)s->output, s->host[s->output].data);
   if (status) return status;
-  const conv_verdict verdict = verify_output(&s->host[s->output], &s->reference, COMPARE_BOUND, k->kernel->growth(s->t->problem, s->reference.random), s->log);
+  const conv_verdict verdict = trial_verdict(s, k->kernel, COMPARE_BOUND);
   if (!verdict.right) {
     row->status = RESULT_WRONG;
     snprintf(row->note, sizeof row->note, "the last timed sample: %lld elements wrong in buffer set %d", (long long)verdict.mismatches, set);

@@ -19,7 +19,7 @@ static double round_to(double value, conv_dtype dtype) { return dtype == DTYPE_F
 static double share_of_bound(const conv_tensor *out, const conv_reference *ref, int64_t i, compare_mode mode, double growth) {
   const double got = (double)tensor_get(out, i), want = ref->value[i];
   if (mode == COMPARE_EXACT) return got == round_to(want, out->dtype) ? 0 : NAN;
-  const double bound = error_bound(want, ref->scale[i], growth, ref->terms, out->dtype);
+  const double bound = error_bound(want, fmax(ref->scale[i], ref->least_scale), growth, ref->terms, out->dtype);
   return isfinite(bound) ? fabs(got - want) / bound : NAN; /* an infinite bound would let anything pass */
 }
 
@@ -32,7 +32,7 @@ static void print_mismatches(const conv_tensor *out, const conv_reference *ref, 
     tensor_coordinates(out, i, at);
     fprintf(log, "    wrong at (%s) = (%d,%d,%d,%d): got %.9g, want %.9g", role_axes(out->role), at[0], at[1], at[2], at[3], (double)tensor_get(out, i),
             mode == COMPARE_EXACT ? round_to(ref->value[i], out->dtype) : ref->value[i]);
-    if (mode == COMPARE_BOUND) fprintf(log, " +- %.3g", error_bound(ref->value[i], ref->scale[i], growth, ref->terms, out->dtype));
+    if (mode == COMPARE_BOUND) fprintf(log, " +- %.3g", error_bound(ref->value[i], fmax(ref->scale[i], ref->least_scale), growth, ref->terms, out->dtype));
     fprintf(log, "\n");
     shown++;
   }

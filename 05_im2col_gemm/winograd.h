@@ -1,0 +1,132 @@
+/* How Winograd's convolution (05h, 05i; winograd.cuh) cuts a problem: into launches, tiles, slices and pieces. */
+#pragma once
+#include <cuda_runtime.h>
+#include <limits.h>
+#include <math.h>
+
+#include "05_im2col_gemm/tile.h"
+#include "common/plain.h"
+
+/* How a problem is done. p: as fprop. A tile of multiply_kernel is BM filters x BN tiles of y, of one point and group; a part is part_steps * BK of its
+ * reduction. The parts are numbered slice by slice. Those from `whole` on, all in the last slice, are cut once more, into pieces. */
+typedef struct winograd {
+  conv_problem p;
+  int points, tiles_p, tiles_q;  /* SIDE * SIDE; tiles of y in an image, down and across */
+  int images, columns, pitch;    /* that are done at a time; their tiles; these rounded up to BN */
+  int depth, pitch_k;            /* channels of a group, rounded up to BK; filters of a group, rounded up to BM */
+  int tiles_m, tiles_n, tiles;   /* of multiply_kernel: down and across for a point and group, and all of them */
+  int bm, bn, slices, part_steps, whole, pieces, piece_steps, units; /* units: parts before `whole`, and pieces */
+} winograd;
+
+static const double launch_bytes = 48e6; /* of V and M: what the L2 cache keeps until they are read */
+enum { MOST_PIECES = 8 };
+
+static inline int ceil_div(int64_t a, int64_t b) { return (int)((a + b - 1) / b); }
+
+/* p as fprop: dgrad is fprop of dy. */
+static inline conv_problem as_fprop(const conv_problem *p, conv_pass pass) {
+  conv_problem f = *p;
+  if (pass == PASS_FPROP) return f;
+  f.C = p->K, f.H = p->P, f.W = p->Q, f.K = p->C, f.P = p->H, f.Q = p->W;
+  f.pad_top = 2 - p->pad_top, f.pad_left = 2 - p->pad_left; /* may be negative */
+  return f;
+}
+
+/* The share of its peak that a multiprocessor reaches with so many warps a scheduler (estimated). */
+static inline double efficiency(double warps) { return warps >= 4 ? 0.72 : warps >= 3 ? 0.70 : warps >= 2 ? 0.66 : 0.45; }
+
+/* Cuts the products into units of BM x BN, for `multiprocessors` of four schedulers with 32 FMAs a clock each. A wave is a unit for every multiprocessor.
+ * Returns the clocks that it takes, by this model. */
+static inline double cut(winograd *g, int bm, int bn, int slices, int multiprocessors) {
+  const int all = g->depth / BK;
+  g->bm = bm, g->bn = bn, g->tiles_m = ceil_div(g->p.K / g->p.groups, bm), g->tiles_n = ceil_div(g->columns, bn);
+  g->tiles = g->points * g->p.groups * g->tiles_m * g->tiles_n, g->pitch_k = g->tiles_m * bm, g->pitch = g->tiles_n * bn;
+  g->part_steps = ceil_div(all, slices), g->slices = ceil_div(all, g->part_steps);
+  const int parts = g->tiles * g->slices, rest = parts % multiprocessors, last_steps = all - (g->slices - 1) * g->part_steps;
+  g->whole = parts, g->pieces = 1, g->piece_steps = last_steps;
+  if (rest && rest * 2 <= multiprocessors && rest <= g->tiles && last_steps > 1) {
+    const int pieces = multiprocessors / rest < MOST_PIECES ? multiprocessors / rest : MOST_PIECES;
+    g->piece_steps = ceil_div(last_steps, pieces), g->pieces = ceil_div(last_steps, g->piece_steps), g->whole = parts - rest;
+  }
+  g->units = g->whole + (parts - g->whole) * g->pieces;
+  const double waves = ceil_div(g->whole, multiprocessors) + (g->units > g->whole ? (double)g->piece_steps / g->part_steps : 0), warps = bm * bn / 2048 / 4.0;
+  const double extra = ((double)g->tiles * (g->slices - 1) + (double)(parts - g->whole) * (g->pieces - 1)) * bm * bn * sizeof(float);
+  return waves * warps * (64 * BK) * g->part_steps / efficiency(waves * warps) + 2 * extra / (16.0 * multiprocessors); /* written and read, 16 bytes a clock */
+}
+
+/* The plan for so many images at a time. */
+static inline winograd plan_for(const conv_problem *f, int size, int images) {
+  static const int shapes[][2] = {{128, 64}, {64, 128}, {128, 128}};
+  int device = 0, multiprocessors = 0;
+  if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) multiprocessors = 1;
+#ifdef CUDA_EMULATOR
+  multiprocessors = 132; /* the cuts of a GPU are tested without one, too */
+#endif
+  winograd best = {};
+  best.p = *f, best.points = (size + 2) * (size + 2), best.tiles_p = ceil_div(f->P, size), best.tiles_q = ceil_div(f->Q, size), best.images = images;
+  best.columns = images * best.tiles_p * best.tiles_q, best.depth = ceil_div(f->C / f->groups, BK) * BK;
+  double least = INFINITY;
+  for (int i = 0; i < 3; i++)
+    for (int slices = 1; slices <= 4; slices++) {
+      winograd g = best;
+      const double clocks = cut(&g, shapes[i][0], shapes[i][1], slices, multiprocessors);
+      if (clocks < least) least = clocks, best = g;
+    }
+  return best;
+}
+
+/* Floats of U, V and M. */
+static inline int64_t filter_count(const winograd *g) { return (int64_t)g->points * g->p.groups * g->depth * g->pitch_k; }
+static inline int64_t patch_count(const winograd *g) { return (int64_t)g->points * g->p.groups * g->depth * g->pitch; }
+static inline int64_t product_count(const winograd *g) { return (int64_t)(g->slices + g->pieces - 1) * g->points * g->p.K * g->pitch; }
+
+/* How many images at a time: as few launches as keep V and M small, each of them of as many images. */
+static inline int images_of(const conv_problem *f, int size) {
+  const double image = (double)(size + 2) * (size + 2) * (f->C + f->K) * ceil_div(f->P, size) * ceil_div(f->Q, size) * sizeof(float);
+  const int most = image < launch_bytes ? (int)(launch_bytes / image) : 1;
+  return ceil_div(f->N, ceil_div(f->N, most));
+}
+
+static inline const char *winograd_unsupported(const conv_problem *p, conv_pass pass, int size, const conv_device *device) {
+  if (p->R != 3 || p->S != 3) return "only for 3x3 filters";
+  if (p->stride_h != 1 || p->stride_w != 1 || p->dil_h != 1 || p->dil_w != 1) return "only for stride 1 without dilation";
+  const char *why = plain_unsupported(p, device);
+  if (why) return why;
+  const conv_problem f = as_fprop(p, pass);
+  if ((double)ceil_div(f.P, size) * ceil_div(f.Q, size) * images_of(&f, size) > INT_MAX / 64) return "too many tiles (indices are 32-bit)";
+  const winograd g = plan_for(&f, size, images_of(&f, size));
+  const int64_t most = INT_MAX - 1024;
+  if (filter_count(&g) <= most && patch_count(&g) <= most && product_count(&g) <= most) return NULL;
+  return "transformed, a tensor has 2^31 elements or more (indices are 32-bit)";
+}
+
+static inline size_t winograd_bytes(const conv_problem *p, conv_pass pass, int size) {
+  const conv_problem f = as_fprop(p, pass);
+  size_t most = 0;
+  for (int first = 0, images = images_of(&f, size); first < f.N; first += images) {
+    const winograd g = plan_for(&f, size, f.N - first < images ? f.N - first : images);
+    const size_t bytes = (size_t)(filter_count(&g) + patch_count(&g) + product_count(&g)) * sizeof(float);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+/* Rounds a tile's sums 8 times a line, three lines to a direction; `norm`: how much larger they are than y's (common/bound.h). */
+static inline double winograd_growth(double channels, double norm, bool random) { return random ? norm * growth_chain_fp32(channels + 24, true) : INFINITY; }
+
+/* A row of the kernel table. Every output's error depends on all of its tile. */
+#define WINOGRAD_ROW(variable, NAME, IDEA, PASS, UNSUPPORTED, BYTES, LAUNCH, GROWTH, FACTOR)        \
+  extern "C" const conv_kernel variable;                                                            \
+  const conv_kernel variable = {.name = NAME,                                                       \
+                                .idea = IDEA,                                                       \
+                                .place = ON_GPU,                                                    \
+                                .pass = PASS,                                                       \
+                                .dtype = DTYPE_FP32,                                                \
+                                .layout = LAYOUT_NCHW,                                              \
+                                .min_arch = 0,                                                      \
+                                .unsupported = UNSUPPORTED,                                         \
+                                .workspace_bytes = BYTES,                                           \
+                                .launch = LAUNCH,                                                   \
+                                .growth = GROWTH,                                                   \
+                                .exact_factor = FACTOR,                                             \
+                                .shares_error = true}
