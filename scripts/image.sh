@@ -7,7 +7,8 @@
 # IMAGE   PNG, JPEG, PGM or PPM; default: the photograph among matplotlib's sample data
 # FILTER  a name in common/filters/, or a file like those; default: sobel
 # SIZE    the convolution is SIZE x SIZE pixels; common/tools/image.c says how a photo fills that
-# STEP    00, 01, ...; default: the highest that has an fp32 NCHW fprop kernel, and there the one that its rule takes (--kernel auto)
+# STEP    00, 01, ...; default: 04, which is for pictures, or if it is not built the highest that has an fp32 NCHW fprop kernel; of a step's
+#         kernels the one that its rule takes (--kernel auto)
 #
 # Writes build/image/FILTER.png (before and after, side by side) and build/image/FILTER_after.ppm (after, at full size). Without matplotlib
 # (PYTHON, default python3, may have it; else it is installed into build/venv) the former is FILTER.ppm, and IMAGE has to be PGM or PPM.
@@ -45,7 +46,7 @@ fprop_kernel() { "$build/$1" --help | awk '$2 == "fprop" && $3 == "fp32" && $4 =
 
 steps=$(for file in "$build"/[0-9][0-9]; do [[ -x $file ]] && basename "$file"; done)
 kernel=
-for candidate in ${step:-$(sort -r <<<"$steps")}; do
+for candidate in ${step:-$(grep -x 04 <<<"$steps"; sort -r <<<"$steps")}; do
   grep -qxF -e "$candidate" <<<"$steps" || bad "STEP: expected one of ${steps//$'\n'/ }, got \"$step\""
   kernel=$(fprop_kernel "$candidate")
   [[ $kernel ]] && break
