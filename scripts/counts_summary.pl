@@ -18,8 +18,9 @@ for my $path (@ARGV) {
         }
         my $per = sub { my ($kind) = @_; my $n = $sum{"$kind requests"} or return '-'; return sprintf '%.2f', $sum{"$kind sectors"} / $n };
         my $requests = ($sum{'load requests'} // 0) + ($sum{'store requests'} // 0) or next;
-        my ($step) = map { $_->{file} =~ m{(\d\d)_[^/]*/([a-z])_} ? "$1$2 " : () } @{ $launch->{instructions} }; # the kernel's name is only what its launch calls it
-        printf "%-28s %22s %22s %10.1f %18s %12s\n", ($step // '') . $launch->{kernel}, $per->('load'), $per->('store'),
+        my ($step) = sort { length $b <=> length $a } map { $_->{file} =~ m{(\d\d)_[^/]*/(?:([a-z])_)?} ? $1 . ($2 // '') . ' ' : () } @{ $launch->{instructions} }; # a header has no letter, the file that includes it has
+        my $name = $launch->{kernel} =~ s/<.*//r; # only what its launch calls it; template arguments may be names there
+        printf "%-28s %22s %22s %10.1f %18s %12s\n", ($step // '') . $name, $per->('load'), $per->('store'),
             (($sum{'load lanes'} // 0) + ($sum{'store lanes'} // 0)) / $requests, human($launch->{bytes_loaded} + $launch->{bytes_stored}),
             human($launch->{distinct_bytes_loaded} + $launch->{distinct_bytes_stored});
     }
