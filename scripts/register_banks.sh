@@ -19,9 +19,9 @@ for file in "$step"_*/*.cu; do
       flush()
       name = $3
       sub(/^_Z[0-9]+/, "", name)
-      if (match(name, /ILi[0-9]+(ELi[0-9]+)?E/)) {
-        sizes = substr(name, RSTART + 3, RLENGTH - 4)
-        sub(/ELi/, ", ", sizes)
+      if (match(name, /I(L[ib][0-9]+E)+/)) {
+        sizes = substr(name, RSTART + 1, RLENGTH - 2)
+        gsub(/Lb0/, "false", sizes); gsub(/Lb1/, "true", sizes); gsub(/Li/, "", sizes); gsub(/E/, ", ", sizes)
         name = substr(name, 1, RSTART - 1) "<" sizes ">"
       } else sub(/kernel.*/, "kernel", name)
     }
