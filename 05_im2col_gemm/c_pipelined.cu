@@ -155,7 +155,10 @@ static bool pixels_are_rows(const conv_problem *p) {
 
 static const char *unsupported(const conv_problem *p, const conv_device *device) {
   if (p->R + p->S > LAST_PERIOD) return "R + S exceeds 30";
-  return plain_unsupported(p, device);
+  const char *why = plain_unsupported(p, device);
+  if (why) return why;
+  const int64_t before = (int64_t)p->pad_top * p->W + p->pad_left; /* how far before x a window begins */
+  return problem_x_count(p) + before > INT_MAX - 1024 ? "x and the padding before it have 2^31 elements or more (offsets are 32-bit)" : NULL;
 }
 
 static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {

@@ -169,7 +169,10 @@ static bool pixels_are_rows(const conv_problem *p) {
 
 static const char *unsupported(const conv_problem *p, const conv_device *device) {
   if (p->R + p->S > LAST_PERIOD) return "R + S exceeds 30";
-  return plain_unsupported(p, device);
+  const char *why = plain_unsupported(p, device);
+  if (why) return why;
+  const int64_t before = (int64_t)p->pad_top * p->W + p->pad_left; /* how far before x a window begins */
+  return problem_x_count(p) + before > INT_MAX - 1024 ? "x and the padding before it have 2^31 elements or more (offsets are 32-bit)" : NULL;
 }
 
 /* How a problem is cut. */
@@ -187,7 +190,7 @@ static double clocks_of(const conv_problem *p, const split *s, int multiprocesso
   const int resident = 256 / s->bm, group_k = p->K / p->groups;
   const int64_t pixels = (int64_t)p->N * p->P * p->Q, tiles = (pixels + BN - 1) / BN * p->groups * ((group_k + s->bm - 1) / s->bm);
   const int64_t blocks = (tiles * s->slices + multiprocessors - 1) / multiprocessors, full = blocks / resident, rest = blocks % resident;
-  const double block = (double)(s->slice_steps * s->bm) * (double)(BN * BK / 128);
+  const double block = (double)s->slice_steps * s->bm * (double)(BN * BK / 128);
   double clocks = (double)full * resident * block / efficiency(16) + (rest ? (double)rest * block / efficiency((int)rest * s->bm / 16) : 0);
   clocks += 2500.0 * (double)(full + (rest > 0));
   if (s->slices > 1) clocks += 3000 + (2.0 * s->slices + 1) * (double)(pixels * p->K) * sizeof(float) / (16.0 * multiprocessors);

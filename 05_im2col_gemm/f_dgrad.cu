@@ -10,7 +10,7 @@
  *           the elements of w that a class needs are no longer neighbours. A class without taps is zeros: a 1x1 filter of stride 2 reaches a quarter
  *           of the pixels.
  * Expect:   as 05d at stride 1, w read in smaller pieces; at stride 2 the four classes of a 3x3 filter have 4, 2, 2 and 1 taps, 9 in all, not 36.
- * Sizes:    R + S up to 30 (the bits).
+ * Sizes:    R + S up to 30 (the bits), one stride times the other up to 65535 (gridDim.z).
  * Passes:   dgrad. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
@@ -18,7 +18,7 @@
 #include "05_im2col_gemm/tile.h"
 #include "common/plain.h"
 
-enum { PERIOD = 8, LAST_PERIOD = 30, ALL = -1, SUM_THREADS = 128, MOST_SLICES = 32, LEAST_STEPS = 4 };
+enum { PERIOD = 8, LAST_PERIOD = 30, ALL = -1, SUM_THREADS = 128, MOST_SLICES = 32, LEAST_STEPS = 4, MOST_CLASSES = 65535 /* gridDim.z */ };
 
 /* Two elements of the reduction, as in 05c. */
 typedef int4 taps; /* { offset, bits, offset, bits } */
@@ -183,7 +183,11 @@ __global__ void __launch_bounds__(SUM_THREADS) add_image_slices_kernel(int count
 
 static const char *unsupported(const conv_problem *p, const conv_device *device) {
   if (p->R + p->S > LAST_PERIOD) return "R + S exceeds 30";
-  return plain_unsupported(p, device);
+  if ((int64_t)p->stride_h * p->stride_w > MOST_CLASSES) return "more than 65535 classes of pixels (a stride times the other)";
+  const char *why = plain_unsupported(p, device);
+  if (why) return why;
+  const int64_t rows = (p->H - 1) / p->stride_h + 1, cols = (p->W - 1) / p->stride_w + 1, beyond = (rows > p->P ? rows - p->P : 0) * p->Q + cols; /* dy's end */
+  return problem_y_count(p) + beyond > INT_MAX - 1024 ? "dy and what windows of dx begin behind it have 2^31 elements or more (offsets are 32-bit)" : NULL;
 }
 
 /* How a problem is cut. */
@@ -236,6 +240,10 @@ static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cu
   const size_t bytes = (size_t)(2 * BK * (s.bm + 4 + BN)) * sizeof(float) + (size_t)(PERIOD * p->R * p->S * 3) * sizeof(int);
   const auto kernel = s.bm == 128 ? dgrad_kernel<128> : dgrad_kernel<64>;
   float *out = (float *)(s.slices > 1 ? b->workspace : b->x);
+  if (bytes > 48 << 10) { /* more must be asked for */
+    const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (status) return status;
+  }
   kernel<<<blocks, 2 * s.bm, bytes, stream>>>(*p, (const float *)b->y, (const float *)b->w, out);
   if (s.slices > 1) {
     const int count = (int)problem_x_count(p);

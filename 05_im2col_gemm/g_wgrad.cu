@@ -144,7 +144,10 @@ __global__ void __launch_bounds__(SUM_THREADS) add_filter_slices_kernel(conv_pro
 static const char *unsupported(const conv_problem *p, const conv_device *device) {
   if (p->R + p->S > NO_COLUMN) return "R + S exceeds 30";
   if (p->P > MOST_TABLE || p->Q > MOST_TABLE - p->P) return "P + Q exceeds 2000";
-  return plain_unsupported(p, device);
+  const char *why = plain_unsupported(p, device);
+  if (why) return why;
+  const double before = (double)p->pad_top * p->W + p->pad_left, strides = (double)p->P * p->stride_h * p->W + ((double)p->Q + (int)COPY_K) * p->stride_w;
+  return (double)problem_x_count(p) + before > INT_MAX - 1024 || strides > INT_MAX ? "x, with its padding or over all strides, has 2^31 elements or more (offsets are 32-bit)" : NULL;
 }
 
 /* How a problem is cut. */

@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
       .kernels = kernels,
       .kernel_count = sizeof kernels / sizeof *kernels,
       .choose = choose,
-      .choice_rule = "05d, 05f, 05g for fprop, dgrad, wgrad, each cut by its model of waves, tiles and bytes; 05b, 05e where R + S exceeds 30",
+      .choice_rule = "05d, 05f, 05g for fprop, dgrad, wgrad, each cut by its model of waves, tiles and bytes; 05b, 05e where 05d, 05f cannot",
   };
   return step_main(&step, argc, argv);
 }

@@ -94,10 +94,16 @@ static inline const char *winograd_unsupported(const conv_problem *p, conv_pass 
   if (why) return why;
   const conv_problem f = as_fprop(p, pass);
   if ((double)ceil_div(f.P, size) * ceil_div(f.Q, size) * images_of(&f, size) > INT_MAX / 64) return "too many tiles (indices are 32-bit)";
-  const winograd g = plan_for(&f, size, images_of(&f, size));
-  const int64_t most = INT_MAX - 1024;
-  if (filter_count(&g) <= most && patch_count(&g) <= most && product_count(&g) <= most) return NULL;
-  return "transformed, a tensor has 2^31 elements or more (indices are 32-bit)";
+  const char *too_large = "transformed, a tensor has 2^31 elements or more (indices are 32-bit)";
+  const int images = images_of(&f, size), group_k = f.K / f.groups;
+  const int64_t columns = (int64_t)ceil_div(f.P, size) * ceil_div(f.Q, size) * images;
+  if ((double)(size + 2) * (size + 2) * f.groups * ceil_div(group_k, 64) * ceil_div(columns, 64) > INT_MAX / 16) return too_large; /* even the tiles are too many */
+  for (int first = 0; first < f.N; first += images) {
+    const winograd g = plan_for(&f, size, f.N - first < images ? f.N - first : images);
+    const int64_t most = INT_MAX - 1024;
+    if (filter_count(&g) > most || patch_count(&g) > most || product_count(&g) > most) return too_large;
+  }
+  return NULL;
 }
 
 static inline size_t winograd_bytes(const conv_problem *p, conv_pass pass, int size) {
