@@ -17,7 +17,7 @@
 
 #include "common/plain.h"
 
-enum { WARPS = 4, THREADS = 32 * WARPS, COLS = 4, STRIP = 8, BP = WARPS * STRIP, BQ = 30 * COLS, MOST_PLANES = 65535 /* a grid's third dimension */ };
+enum { WARPS = 4, THREADS = 32 * WARPS, COLS = 4, STRIP = 8, BP = WARPS * STRIP, BQ = 30 * COLS, MOST_BLOCKS = 65535 /* a grid's second and third dimension */ };
 
 /* SIZE x SIZE filters. A block: BP x BQ outputs of one plane y[n, k]; a warp: STRIP rows of them; a thread: COLS columns of these. */
 template <int SIZE>
@@ -92,7 +92,7 @@ typedef void (*conv_plane_kernel)(conv_problem p, unsigned first_plane, unsigned
 /* The kernel for this filter; NULL: the plain one. */
 static conv_plane_kernel window_of(const conv_problem *p) {
   const bool same = p->stride_h == 1 && p->stride_w == 1 && p->dil_h == 1 && p->dil_w == 1 && p->pad_left == p->S / 2 && p->Q == p->W;
-  if (!same || p->R != p->S || p->W % 4 != 0) return NULL;
+  if (!same || p->R != p->S || p->W % 4 != 0 || p->P > BP * MOST_BLOCKS) return NULL;
   switch (p->S) {
     case 3: return window_kernel<3>;
     case 5: return window_kernel<5>;
@@ -110,8 +110,8 @@ static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cu
   const conv_plane_kernel kernel = window_of(p);
   const int outputs = p->N * p->K * p->P * p->Q, planes = p->N * p->K;
   if (!kernel) any_filter_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
-  for (int first = 0; kernel && first < planes; first += MOST_PLANES) {
-    const dim3 grid((p->Q + BQ - 1) / BQ, (p->P + BP - 1) / BP, planes - first < MOST_PLANES ? planes - first : MOST_PLANES);
+  for (int first = 0; kernel && first < planes; first += MOST_BLOCKS) {
+    const dim3 grid((p->Q + BQ - 1) / BQ, (p->P + BP - 1) / BP, planes - first < MOST_BLOCKS ? planes - first : MOST_BLOCKS);
     kernel<<<grid, THREADS, 0, stream>>>(*p, first, p->K / p->C, (const float *)b->x, (const float *)b->w, (float *)b->y);
   }
   return cudaGetLastError();

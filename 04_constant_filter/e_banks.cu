@@ -21,7 +21,7 @@
 
 #include "common/plain.h"
 
-enum { MOST_TAPS = 31 * 31, LARGEST_WALK = 13, MOST_IMAGES = 65535 /* a grid's third dimension */ };
+enum { MOST_TAPS = 31 * 31, LARGEST_WALK = 13, MOST_BLOCKS = 65535 /* a grid's second and third dimension */ };
 
 static __constant__ float constant_w[MOST_TAPS];
 
@@ -166,7 +166,8 @@ static const char *unsupported(const conv_problem *p, const conv_device *device)
   for (const int size : {9, 11, 13, 15, 31}) known |= p->R == size && p->S == size;
   if (!known) return "the filter is not 9x9, 11x11, 13x13, 15x15 or 31x31";
   if (p->pad_left != p->S / 2 || p->Q != p->W || p->W % 4 != 0) return "W is no multiple of 4, or the padding not S / 2";
-  if (p->N > MOST_IMAGES) return "more than 65535 images (a grid's third dimension)";
+  if (p->N > MOST_BLOCKS) return "more than 65535 images (a grid's third dimension)";
+  if (p->S > LARGEST_WALK && p->P > tile_of<15>::BP * MOST_BLOCKS) return "more than 65535 blocks of 32 rows (a grid's second dimension)";
   return plain_unsupported(p, device);
 }
 

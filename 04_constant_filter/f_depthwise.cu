@@ -114,7 +114,7 @@ typedef void (*depthwise)(conv_problem p, int strip, const __half2 *x, const __h
 
 /* The kernel for this filter; NULL: the plain one. */
 static depthwise kernel_of(const conv_problem *p) {
-  if (p->R != p->S || p->stride_h != p->stride_w || p->dil_h != 1 || p->dil_w != 1) return NULL;
+  if (p->R != p->S || p->stride_h != p->stride_w || p->stride_h > 2 || p->dil_h != 1 || p->dil_w != 1) return NULL;
   switch (10 * p->S + p->stride_h) {
     case 31: return depthwise_kernel<3, 1>;
     case 32: return depthwise_kernel<3, 2>;

@@ -107,7 +107,7 @@ typedef void (*depthwise_dgrad_t)(conv_problem p, int strip, const __half2 *dy, 
 
 /* The kernel for this filter; NULL: the plain one. */
 static depthwise_dgrad_t kernel_of(const conv_problem *p) {
-  if (p->R != p->S || p->stride_h != p->stride_w || p->dil_h != 1 || p->dil_w != 1) return NULL;
+  if (p->R != p->S || p->stride_h != p->stride_w || p->stride_h > 2 || p->dil_h != 1 || p->dil_w != 1) return NULL;
   switch (10 * p->S + p->stride_h) {
     case 31: return depthwise_dgrad_kernel<3, 1>;
     case 32: return depthwise_dgrad_kernel<3, 2>;

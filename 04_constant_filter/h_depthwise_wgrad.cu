@@ -3,8 +3,8 @@
  * Idea:     dw has few elements and each adds up all pixels of all images. A thread owns two channels again, walks down one strip after the
  *           other, and keeps all R x S sums of both channels in registers; at the end the threads' sums are added up.
  * Change:   against 04f the roles turn: the filter's place in registers is that of the result, and a row of x meets the rows of dy that are
- *           kept from before. A second kernel adds up what the threads found, in an order that depends on nothing: the result is
- *           the same in every run, bit for bit.
+ *           kept from before. A second kernel adds up what the threads found, in an order that depends on the number of
+ *           multiprocessors alone: on a GPU the result is the same in every run, bit for bit.
  * Expect:   3x3: bound by memory, reading x and dy once; 7x7: by FMAs, like fprop.
  * Sizes:    3x3, 5x5, 7x7 with stride 1 or 2, no dilation; others by a plain kernel. C = K = groups, even.
  * Passes:   wgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. */
@@ -132,7 +132,7 @@ typedef void (*depthwise_wgrad_t)(conv_problem p, int strip, int part_count, con
 
 /* The kernel for this filter; NULL: the plain one. */
 static depthwise_wgrad_t kernel_of(const conv_problem *p) {
-  if (p->R != p->S || p->stride_h != p->stride_w || p->dil_h != 1 || p->dil_w != 1) return NULL;
+  if (p->R != p->S || p->stride_h != p->stride_w || p->stride_h > 2 || p->dil_h != 1 || p->dil_w != 1) return NULL;
   switch (10 * p->S + p->stride_h) {
     case 31: return depthwise_wgrad_kernel<3, 1>;
     case 32: return depthwise_wgrad_kernel<3, 2>;
@@ -163,10 +163,11 @@ static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cu
 
   /* As many parts as the GPU holds threads for, and no more than there are strips. */
   const int walks = kernel ? p->N * ((p->P + strip - 1) / strip) * tiles_q : p->N * p->P;
-  const int64_t held = (int64_t)multiprocessors * resident / pairs;
+  const int64_t held = (int64_t)multiprocessors * resident / pairs, countable = (INT_MAX - 1024) / ((int64_t)pairs * taps); /* by an int, which indices are */
   int parts = most_parts(p);
   if (parts > walks) parts = walks;
-  if (parts > held && held > 0) parts = (int)held;
+  if (parts > held) parts = held > 0 ? (int)held : 1;
+  if (parts > countable) parts = (int)countable;
   const int tasks = parts * pairs * (kernel ? 1 : taps), blocks = (tasks + THREADS - 1) / THREADS;
   float2 *found = (float2 *)b->workspace;
   if (kernel)

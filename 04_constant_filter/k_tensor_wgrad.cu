@@ -284,7 +284,7 @@ typedef void (*tensor_wgrad_t)(conv_problem p, wgrad_plan plan, const __half *x,
 
 /* The kernel for this filter and so many octets, or NULL. */
 static tensor_wgrad_t kernel_of(const conv_problem *p, int octets) {
-  if (p->R != p->S || p->stride_h != p->stride_w || p->dil_h != 1 || p->dil_w != 1) return NULL;
+  if (p->R != p->S || p->stride_h != p->stride_w || p->stride_h > 2 || p->dil_h != 1 || p->dil_w != 1) return NULL;
   switch (100 * p->S + 10 * p->stride_h + octets) {
     case 314: return tensor_wgrad_kernel<3, 1, 4>;
     case 316: return tensor_wgrad_kernel<3, 1, 6>;
@@ -324,11 +324,11 @@ static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-/* An accumulator takes one mma after the other, of 16 products each; then the parts are added. */
+/* An accumulator takes one mma after the other, which adds 16 products and what it was; then the parts are added. */
 static double growth_wgrad(const conv_problem *p, bool random) {
   const wgrad_plan t = make_plan(p);
   const double walks = (double)((t.walks + t.parts - 1) / t.parts);
-  return growth_truncated(walks * (t.strip + flight(p->S, p->stride_h) - 1) * t.groups * (double)GROUP + t.parts, random);
+  return growth_truncated(walks * (t.strip + flight(p->S, p->stride_h) - 1) * t.groups * (double)(GROUP + 1) + t.parts, random);
 }
 
 extern "C" const conv_kernel tensor_wgrad;

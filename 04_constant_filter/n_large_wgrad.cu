@@ -6,7 +6,7 @@
  * Change:   against 04d what slides against the pixels is dy, 56 x 56 say, and the result is small; so the work is shared out by bands of
  *           dy and by images, and the parts are added up as in 04m.
  * Expect:   a tenth of the instructions are no FMAs, a quarter of these want two registers of one bank, and 62 of 64 threads have 961 of 992 taps
- *           of use: two thirds of the peak. 128 channels of 56 x 56, 32 images, 31 x 31: 24.7 TFLOP, 369 us at the peak: 580 us.
+ *           of use: two thirds of the peak. 128 channels of 56 x 56, 32 images, 31 x 31: 24.7 GFLOP, 369 us at the peak: 580 us.
  * Banks:    neighbouring threads have the same taps of neighbouring filter rows. They read the same columns of neighbouring rows, whose pitch is
  *           an odd number of quads. What all threads read of dy is one address.
  * Sizes:    any R x S whose band fits in shared memory, stride 1, no dilation. One input channel per output channel.

@@ -67,10 +67,11 @@ template <int BEFORE, int COUNT, int AFTER> static __device__ __forceinline__ vo
 
 /* ---------------------------------------------------------------- host */
 
-/* 3x3, 5x5 or 7x7, padding SIZE / 2 before the image, no dilation, one stride of 1 or 2. */
+/* 3x3, 5x5 or 7x7, padding SIZE / 2 before the image, no dilation, one stride of 1 or 2; sizes that a grid has room for. */
 static inline bool planes_have(const conv_problem *p) {
   const bool square = p->R == p->S && (p->S == 3 || p->S == 5 || p->S == 7) && p->pad_top == p->S / 2 && p->pad_left == p->S / 2;
-  return square && p->dil_h == 1 && p->dil_w == 1 && p->stride_h == p->stride_w && p->stride_h <= 2 && p->K <= 65535 && p->N * (p->P / STRIP + p->H / STRIP + 1) <= 65535;
+  const bool in_a_grid = p->K <= 65535 && p->N * (p->P / STRIP + p->H / STRIP + 1) <= 65535 && p->W <= 1 << 20 && p->Q <= 1 << 20; /* its second and third dimension */
+  return square && in_a_grid && p->dil_h == 1 && p->dil_w == 1 && p->stride_h == p->stride_w && p->stride_h <= 2;
 }
 
 /* COLS: as many columns as one load takes, and both images' widths divide by. */
