@@ -45,7 +45,9 @@ LIBRARY := $(B)/libharness.a
 step_objects = $(filter-out $(HARNESS),$(patsubst %,$(B)/%.o,$(wildcard $(call folder,$(1))/*.c $(call folder,$(1))/*.cu)))
 # Tests of the emulator itself make no sense on a GPU; emu_features and emu_half hold on both: what they prove of the emulator, a GPU does too.
 EMU_ONLY = $(if $(filter cuda,$(BACKEND)),tests/emu_api% tests/emu_failures% tests/emu_rewrite% tests/emu_aarch64% tests/check_% tests/count_%)
-TESTS = $(patsubst %,$(B)/%,$(basename $(filter-out $(EMU_ONLY),$(wildcard tests/*.c tests/*.cu))))
+# One program for each step: tests/identities.c with the step's table of kernels.
+STEP_TESTS = $(patsubst %,$(B)/tests/identities_%,$(filter-out 00,$(STEPS)))
+TESTS = $(patsubst %,$(B)/%,$(basename $(filter-out tests/identities.c $(EMU_ONLY),$(wildcard tests/*.c tests/*.cu)))) $(STEP_TESTS)
 TEST_SCRIPTS = $(filter-out $(EMU_ONLY),$(wildcard tests/*.sh))
 
 # V=1 prints whole commands, else one short line each.
@@ -134,6 +136,7 @@ $(B)/tools/%: $(B)/common/tools/%.c.o $(LIBRARY)
 # A tool's kernels, which only nvcc compiles, stand in a folder of its name.
 ifeq ($(BACKEND),cuda)
 $(B)/tools/calibrate: $(patsubst %,$(B)/%.o,$(wildcard common/tools/calibrate/*.cu))
+$(B)/tools/cublas: $(filter-out %/main.c.o,$(call step_objects,05))
 endif
 $(B)/tests/%: $(B)/tests/%.c.o $(LIBRARY)
 	@mkdir -p $(@D)
@@ -143,12 +146,20 @@ $(B)/tests/%: $(B)/tests/%.cu.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK)
+# Its step_main() comes before the library's. Step 01's kernels are there for every step, to compare with.
+define identities_rule
+$(B)/tests/identities_$(1): $(B)/tests/identities.c.o $(call step_objects,$(1)) $(filter-out %/main.c.o,$(call step_objects,01)) $(LIBRARY)
+	@mkdir -p $$(@D)
+	$$(call say,link $$@)
+	$$(Q)$$(LINK)
+endef
+$(foreach s,$(filter-out 00,$(STEPS)),$(eval $(call identities_rule,$(s))))
 
 # The harness and, without a GPU, the emulator's runtime.
 $(LIBRARY): $(HARNESS) $(RUNTIME) $(STAMP)
 	$(Q)rm -f $@ && ar rcs $@ $(filter-out $(STAMP),$^)
 
-.PHONY: help all steps bench batch plots test image docs figures train nvcc-check compare-counts calibrate clean
+.PHONY: help all steps bench batch plots test image docs figures train nvcc-check compare-counts calibrate cublas clean
 help:
 	@echo "make bench                 every step: verified, and timed on a GPU; tables and CSV in build/results/"
 	@echo "make test                  all tests; ends with 'N passed, N failed'"
@@ -168,6 +179,7 @@ help:
 	@echo "make sanitize              compute-sanitizer over every kernel; STEP=02 TOOL=racecheck (both need a GPU)"
 	@echo "make sass-02               the machine code of its hottest loops, counted by kind (needs no GPU); PASS= KERNEL= ARCH=90a"
 	@echo "make calibrate             measure this GPU's limits: bandwidths, rates, latencies; build/results/calibrate.csv (needs a GPU)"
+	@echo "make cublas                cuBLAS's matrix product beside step 05's; build/results/cublas.csv; SHAPE= SUITE= (needs a GPU)"
 	@echo "make docs                  put the output of commands into docs/ again (make figures: draw docs/figures/ again; needs matplotlib)"
 	@echo "make train                 the three passes at work: two small layers learn a filter"
 	@echo "make clean                 remove build/"
@@ -214,9 +226,14 @@ ifeq ($(BACKEND),cuda)
 calibrate: $(B)/tools/calibrate
 	@mkdir -p build/results
 	@$< --csv build/results/calibrate.csv $(ARGS)
+
+# cuBLAS beside step 05, on one layer or a suite.
+cublas: $(B)/tools/cublas
+	@mkdir -p build/results
+	@$< $(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))) --csv build/results/cublas.csv $(ARGS)
 else
-calibrate:
-	@echo "calibrate: expected an NVIDIA GPU and nvcc, this machine has $(if $(NVCC),nvcc but no GPU,no nvcc)" >&2; exit 2
+calibrate cublas:
+	@echo "$@: expected an NVIDIA GPU and nvcc, this machine has $(if $(NVCC),nvcc but no GPU,no nvcc)" >&2; exit 2
 
 # What only a GPU can run, asked for elsewhere.
 build/cuda/%:

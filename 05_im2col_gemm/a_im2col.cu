@@ -13,6 +13,7 @@
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
 
+#include "05_im2col_gemm/im2col.h"
 #include "common/plain.h"
 
 enum { BM = 64, BN = 64, BK = 16, TM = 4, TN = 4, THREADS = BM / TM * (BN / TN), PITCH = BM + 2 };
@@ -81,13 +82,21 @@ static const char *unsupported(const conv_problem *p, const conv_device *device)
 
 static size_t workspace_bytes(const conv_problem *p) { return (size_t)columns_count(p) * sizeof(float); }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const int pixels = p->N * p->P * p->Q, rows = p->C * p->R * p->S, group_k = p->K / p->groups;
-  float *columns = (float *)b->workspace;
-  im2col_kernel<<<rows * ((pixels + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*p, (const float *)b->x, columns);
-  const int blocks = (pixels + BN - 1) / BN * p->groups * ((group_k + BM - 1) / BM);
-  matmul_kernel<<<blocks, THREADS, 0, stream>>>(*p, (const float *)b->w, columns, (float *)b->y);
+cudaError_t launch_im2col(const conv_problem *p, const float *x, float *columns, cudaStream_t stream) {
+  const int pixels = p->N * p->P * p->Q, rows = p->C * p->R * p->S;
+  im2col_kernel<<<rows * ((pixels + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*p, x, columns);
   return cudaGetLastError();
+}
+
+cudaError_t launch_matmul(const conv_problem *p, const float *w, const float *columns, float *y, cudaStream_t stream) {
+  const int pixels = p->N * p->P * p->Q, group_k = p->K / p->groups, blocks = (pixels + BN - 1) / BN * p->groups * ((group_k + BM - 1) / BM);
+  matmul_kernel<<<blocks, THREADS, 0, stream>>>(*p, w, columns, y);
+  return cudaGetLastError();
+}
+
+static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  const cudaError_t status = launch_im2col(p, (const float *)b->x, (float *)b->workspace, stream);
+  return status ? status : launch_matmul(p, (const float *)b->w, (const float *)b->workspace, (float *)b->y, stream);
 }
 
 extern "C" const conv_kernel im2col_fprop;

@@ -1,0 +1,14 @@
+/* The two halves of 05a, for who wants one alone (common/tools/cublas.c). columns: [C*R*S][N*P*Q], on the device. */
+#pragma once
+#include "common/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+cudaError_t launch_im2col(const conv_problem *p, const float *x, float *columns, cudaStream_t stream);                   /* columns = the windows of x */
+cudaError_t launch_matmul(const conv_problem *p, const float *w, const float *columns, float *y, cudaStream_t stream); /* y = w * columns */
+
+#ifdef __cplusplus
+}
+#endif
