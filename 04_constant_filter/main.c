@@ -11,13 +11,17 @@ static const char *choose(const conv_problem *p, conv_pass pass, const conv_devi
   if (pass == PASS_DGRAD) return p->R * p->S >= 64 && !large_dgrad.unsupported(p, device) ? "04d" : "04l";
   if (pass == PASS_WGRAD) return p->R * p->S >= 64 && !large_wgrad.unsupported(p, device) ? "04n" : "04m";
   if (p->K <= 4 && !banks_fprop.unsupported(p, device)) return "04e"; /* it copies and launches for each k */
-  return p->R * p->S >= 64 && !large_fprop.unsupported(p, device) ? "04d" : "04b";
+  if (p->R * p->S >= 64 && !large_fprop.unsupported(p, device)) return "04d";
+  const bool wide = p->Q >= 56 && p->stride_h == 1 && p->stride_w == 1;
+  return p->K <= 4 || wide || planes_fprop.unsupported(p, device) ? "04b" : "04l";
 }
 
-/* Depthwise layers in fp16: on tensor cores where that kernel can. */
+/* Depthwise layers in fp16: on tensor cores where that kernel can, unless a warp of plain FMAs has less to set up. */
 static const char *choose_fp16(const conv_problem *p, conv_pass pass, const conv_device *device) {
   static const conv_kernel *const tensor[PASS_COUNT] = {&toeplitz_fprop, &toeplitz_dgrad, &tensor_wgrad}, *const plain[PASS_COUNT] = {&depthwise_fprop, &depthwise_dgrad, &depthwise_wgrad};
-  return device->arch >= tensor[pass]->min_arch && !tensor[pass]->unsupported(p, device) ? tensor[pass]->name : plain[pass]->name;
+  const bool small = p->R * p->S <= 9, narrow = pass == PASS_FPROP ? p->Q <= 14 : p->W < 100;
+  const bool better = pass == PASS_WGRAD || (pass == PASS_DGRAD && p->stride_h * p->stride_w > 1 ? false : !(small && narrow));
+  return better && device->arch >= tensor[pass]->min_arch && !tensor[pass]->unsupported(p, device) ? tensor[pass]->name : plain[pass]->name;
 }
 
 int main(int argc, char **argv) {
@@ -29,7 +33,7 @@ int main(int argc, char **argv) {
       .kernel_count = sizeof kernels / sizeof *kernels,
       .choose = choose,
       .choose_fp16 = choose_fp16,
-      .choice_rule = "04a for several input channels; one: 04e for the sizes that it has, if K is at most 4, 04d for other filters of 64 elements and more, else 04b; dgrad: 04d or 04l, wgrad: 04n or 04m, likewise; fp16: 04i, 04j, 04k where they can, else 04f, 04g, 04h",
+      .choice_rule = "04a for several input channels; one: 04e for the sizes that it has, if K is at most 4, 04d for other filters of 64 elements and more, 04b from 56 columns on at stride 1, else 04l; dgrad: 04d or 04l, wgrad: 04n or 04m, likewise; fp16: 04i, 04j, 04k where they can; but 04f up to 3x3 and 14 columns, 04g up to 3x3 and 99 columns and for strides",
   };
   return step_main(&step, argc, argv);
 }
