@@ -4,7 +4,8 @@
 extern const conv_kernel coalesced_fprop, coalesced_dgrad, coalesced_wgrad, warp_wgrad;
 
 /* A warp for every gradient is worth it while a thread for every one would leave the GPU without enough threads. */
-static const char *choose(const conv_problem *p, conv_pass pass, const conv_device *device) {
+static const char *choose(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)random;
   return pass == PASS_WGRAD && problem_w_count(p) < (int64_t)device->sm_count * 2048 ? "02b" : "02a";
 }
 

@@ -4,8 +4,8 @@
 extern const conv_kernel halo_fprop, halo_dgrad, filters_fprop, filters_dgrad, registers_fprop, registers_dgrad, pipelined_fprop, pipelined_dgrad;
 
 /* 03a computes output channels one by one, 03b eight at a time, 03d 64 at a time, about 6 and 18 times as fast as 03a if it needs them all. */
-static const char *choose(const conv_problem *p, conv_pass pass, const conv_device *device) {
-  (void)device;
+static const char *choose(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)device, (void)random;
   const int outputs = (pass == PASS_DGRAD ? p->C : p->K) / p->groups;
   const double a = outputs, b = (outputs + 7) / 8 * 8 / 6.0, d = (outputs + 63) / 64 * 64 / 18.0;
   return a <= b && a <= d ? "03a" : b <= d ? "03b" : "03d";

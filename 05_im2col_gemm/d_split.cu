@@ -5,17 +5,18 @@
  *           sums in the workspace, and a second kernel adds the slices.
  * Change:   against 05c a block begins and ends where its slice does, and writes to its slice's part of the workspace. With one slice it is 05c.
  * Order:    the slices are added first to last, whichever was done first: the same sums in every run, to the bit. Atomic additions are not.
- * Model:    how many slices, and tiles of 64 or of 128 filters, is decided by split_of(): it estimates the clocks of the fullest multiprocessor, and
+ * Model:    how many slices, and tiles of 64 or of 128 filters, is decided by split_of() in split.h: it estimates the clocks of the fullest multiprocessor, and
  *           those of writing, reading and adding the slices, for each choice, and takes the least.
  * Sizes:    R + S up to 30, as in 05c.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
+#include "05_im2col_gemm/split.h"
 #include "05_im2col_gemm/tile.h"
 #include "common/plain.h"
 
-enum { PERIOD = 8, LAST_PERIOD = 30, ALL = -1, SUM_THREADS = 128, MOST_SLICES = 32, LEAST_STEPS = 4 };
+enum { PERIOD = 8, LAST_PERIOD = 30, ALL = -1, SUM_THREADS = 128, MOST_SLICES = 32 };
 
 /* Two elements of the reduction, each seen from its window: elements of x from the window's first pixel on, and the bits of which none may be
  * `missing`: filter row r is bit r, column s bit R + s, a channel that the last period does not have LAST_PERIOD. */
@@ -175,51 +176,28 @@ static const char *unsupported(const conv_problem *p, const conv_device *device)
   return problem_x_count(p) + before > INT_MAX - 1024 ? "x and the padding before it have 2^31 elements or more (offsets are 32-bit)" : NULL;
 }
 
-/* How a problem is cut. */
-typedef struct split {
-  int bm, slices, slice_steps;
-} split;
+/* Floats of a filter in a slice. */
+static int slice_row(const conv_problem *p) { return (p->N * p->P * p->Q + 3) / 4 * 4; }
 
-/* The share of its peak that a multiprocessor reaches with so many warps of this kernel at a time: 0.67 and 0.60 fit runs of 05c on an
- * H200, the other two are guesses between and below. */
-static double efficiency(int warps) { return warps >= 16 ? 0.67 : warps >= 12 ? 0.65 : warps >= 8 ? 0.60 : 0.40; }
-
-/* Clocks that a problem takes. An fp32 multiprocessor does 128 FMAs a clock; a block needs 2500 clocks before its first FMA and after its last, which
- * the others on its multiprocessor hide in part; a slice's sums are written and read, at 16 bytes a clock and multiprocessor; a launch is 3000. */
-static double clocks_of(const conv_problem *p, const split *s, int multiprocessors) {
-  const int resident = 256 / s->bm, group_k = p->K / p->groups;
-  const int64_t pixels = (int64_t)p->N * p->P * p->Q, tiles = (pixels + BN - 1) / BN * p->groups * ((group_k + s->bm - 1) / s->bm);
-  const int64_t blocks = (tiles * s->slices + multiprocessors - 1) / multiprocessors, full = blocks / resident, rest = blocks % resident;
-  const double block = (double)s->slice_steps * s->bm * (double)(BN * BK / 128);
-  double clocks = (double)full * resident * block / efficiency(16) + (rest ? (double)rest * block / efficiency((int)rest * s->bm / 16) : 0);
-  clocks += 2500.0 * (double)(full + (rest > 0));
-  if (s->slices > 1) clocks += 3000 + (2.0 * s->slices + 1) * (double)(pixels * p->K) * sizeof(float) / (16.0 * multiprocessors);
-  return clocks;
-}
-
-static split split_of(const conv_problem *p) {
-  int device = 0, multiprocessors = 0;
-  if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) multiprocessors = 1;
-  const int steps = (p->C / p->groups * p->R * p->S + BK - 1) / BK;
-  split best = {64, 1, steps};
-  for (int bm = 64; bm <= (p->K / p->groups > 64 ? 128 : 64); bm *= 2)
-    for (int slices = 1; slices <= MOST_SLICES && (slices == 1 || steps / slices >= LEAST_STEPS); slices++) {
-      const int slice_steps = (steps + slices - 1) / slices;
-      const split s = {bm, (steps + slice_steps - 1) / slice_steps, slice_steps}; /* no slice is empty */
-      if (s.slices > 1 && (problem_y_count(p) + 3 * (int64_t)p->K) * s.slices > INT_MAX) break;
-      if (clocks_of(p, &s, multiprocessors) < clocks_of(p, &best, multiprocessors)) best = s;
-    }
-  return best;
+static split split_of_problem(const conv_problem *p) {
+  const matrix_product g = {.rows = p->K / p->groups,
+                            .groups = p->groups,
+                            .steps = (p->C / p->groups * p->R * p->S + BK - 1) / BK,
+                            .columns = (int64_t)p->N * p->P * p->Q,
+                            .sums = (int64_t)p->K * slice_row(p),
+                            .most_slices = MOST_SLICES,
+                            .wide_gain = pixels_are_rows(p) ? 1 : 1.06};
+  return split_of(&g);
 }
 
 static size_t workspace_bytes(const conv_problem *p) {
-  const split s = split_of(p);
-  return s.slices > 1 ? (size_t)s.slices * (size_t)p->K * (size_t)((p->N * p->P * p->Q + 3) / 4 * 4) * sizeof(float) : 0;
+  const split s = split_of_problem(p);
+  return s.slices > 1 ? (size_t)s.slices * (size_t)p->K * (size_t)slice_row(p) * sizeof(float) : 0;
 }
 
 static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const split s = split_of(p);
-  const int bm = s.bm, pixels = p->N * p->P * p->Q, row = (pixels + 3) / 4 * 4;
+  const split s = split_of_problem(p);
+  const int bm = s.bm, pixels = p->N * p->P * p->Q, row = slice_row(p);
   const output out = s.slices > 1 ? output{(float *)b->workspace, row, row} : output{(float *)b->y, p->P * p->Q, pixels};
   const dim3 blocks((pixels + BN - 1) / BN * p->groups * ((p->K / p->groups + bm - 1) / bm), s.slices);
   const size_t bytes = (size_t)(2 * BK * (bm + 4 + BN)) * sizeof(float) + (size_t)(PERIOD * p->R * p->S / 2) * sizeof(taps);

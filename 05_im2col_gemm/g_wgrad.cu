@@ -14,10 +14,11 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
+#include "05_im2col_gemm/split.h"
 #include "05_im2col_gemm/tile.h"
 #include "common/plain.h"
 
-enum { NO_COLUMN = 30, B_PITCH = BN + 4, MOST_TABLE = 2000, SUM_THREADS = 128, MOST_SLICES = 512, LEAST_STEPS = 4 };
+enum { NO_COLUMN = 30, B_PITCH = BN + 4, MOST_TABLE = 2000, SUM_THREADS = 128, MOST_SLICES = 512 };
 
 /* Where sums go: to[][K][row]: dw, or the workspace's [slices][K][C*R*S of a group, rounded up to 4]. */
 typedef struct output {
@@ -150,51 +151,31 @@ static const char *unsupported(const conv_problem *p, const conv_device *device)
   return (double)problem_x_count(p) + before > INT_MAX - 1024 || strides > INT_MAX ? "x, with its padding or over all strides, has 2^31 elements or more (offsets are 32-bit)" : NULL;
 }
 
-/* How a problem is cut. */
-typedef struct split {
-  int bm, slices, slice_steps;
-} split;
-
-/* As in 05d: the share of its peak that a multiprocessor reaches with so many warps at a time, and the clocks that a problem takes. */
-static double efficiency(int warps) { return warps >= 16 ? 0.67 : warps >= 12 ? 0.65 : warps >= 8 ? 0.60 : 0.40; }
-
-static double clocks_of(const conv_problem *p, const split *s, int multiprocessors) {
-  const int resident = 256 / s->bm, group_k = p->K / p->groups;
-  const int64_t tiles = (problem_terms(p, PASS_FPROP) + BN - 1) / BN * p->groups * ((group_k + s->bm - 1) / s->bm);
-  const int64_t blocks = (tiles * s->slices + multiprocessors - 1) / multiprocessors, full = blocks / resident, rest = blocks % resident;
-  const double block = (double)s->slice_steps * s->bm * (double)(BN * BK / 128);
-  double clocks = (double)full * resident * block / efficiency(16) + (rest ? (double)rest * block / efficiency((int)rest * s->bm / 16) : 0);
-  clocks += 2500.0 * (double)(full + (rest > 0));
-  if (s->slices > 1) clocks += 3000 + (2.0 * s->slices + 1) * (double)problem_w_count(p) * sizeof(float) / (16.0 * multiprocessors);
-  return clocks;
-}
-
-static split split_of(const conv_problem *p) {
-  int device = 0, multiprocessors = 0;
-  if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) multiprocessors = 1;
-  const int steps = (p->N * p->P * p->Q + BK - 1) / BK;
-  split best = {64, 1, steps};
-  for (int bm = 64; bm <= (p->K / p->groups > 64 ? 128 : 64); bm *= 2)
-    for (int slices = 1; slices <= MOST_SLICES && (slices == 1 || steps / slices >= LEAST_STEPS); slices++) {
-      const int slice_steps = (steps + slices - 1) / slices;
-      const split s = {bm, (steps + slice_steps - 1) / slice_steps, slice_steps}; /* no slice is empty */
-      if (s.slices > 1 && (problem_w_count(p) + 3 * (int64_t)p->K) * s.slices > INT_MAX) break;
-      if (clocks_of(p, &s, multiprocessors) < clocks_of(p, &best, multiprocessors)) best = s;
-    }
-  return best;
-}
-
 static int columns_of(const conv_problem *p) { return p->C / p->groups * p->R * p->S; }
 
+/* Floats of a filter in a slice. */
+static int slice_row(const conv_problem *p) { return (columns_of(p) + 3) / 4 * 4; }
+
+static split split_of_problem(const conv_problem *p) {
+  const matrix_product g = {.rows = p->K / p->groups,
+                            .groups = p->groups,
+                            .steps = (p->N * p->P * p->Q + BK - 1) / BK,
+                            .columns = columns_of(p),
+                            .sums = (int64_t)p->K * slice_row(p),
+                            .most_slices = MOST_SLICES,
+                            .wide_gain = 1.06};
+  return split_of(&g);
+}
+
 static size_t workspace_bytes(const conv_problem *p) {
-  const split s = split_of(p);
-  return s.slices > 1 ? (size_t)s.slices * (size_t)p->K * (size_t)((columns_of(p) + 3) / 4 * 4) * sizeof(float) : 0;
+  const split s = split_of_problem(p);
+  return s.slices > 1 ? (size_t)s.slices * (size_t)p->K * (size_t)slice_row(p) * sizeof(float) : 0;
 }
 
 static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const split s = split_of(p);
+  const split s = split_of_problem(p);
   const int bm = s.bm, columns = columns_of(p);
-  const output out = s.slices > 1 ? output{(float *)b->workspace, (columns + 3) / 4 * 4} : output{(float *)b->w, columns};
+  const output out = s.slices > 1 ? output{(float *)b->workspace, slice_row(p)} : output{(float *)b->w, columns};
   const dim3 blocks((columns + BN - 1) / BN * p->groups * ((p->K / p->groups + bm - 1) / bm), s.slices);
   const size_t bytes = (size_t)(2 * BK * (bm + 4 + B_PITCH)) * sizeof(float) + BN * sizeof(int2) + (size_t)(p->P + p->Q) * sizeof(int);
   const auto kernel = bm == 128 ? wgrad_kernel<128> : wgrad_kernel<64>;

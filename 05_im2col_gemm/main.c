@@ -4,8 +4,12 @@
 extern const conv_kernel winograd_fprop, winograd_dgrad, winograd4_fprop, winograd4_dgrad;
 extern const conv_kernel im2col_fprop, implicit_fprop, pipelined_fprop, split_fprop, col2im_dgrad, classes_dgrad, pixels_wgrad;
 
-/* The last kernel of a pass does nearly everything; it decides itself how to cut a problem (split_of()). */
-static const char *choose(const conv_problem *p, conv_pass pass, const conv_device *device) {
+/* Winograd where a patch has enough channels to be worth its transforms, and enough filters to serve; it has no error bound unless data are random. Of the
+ * others the last one of a pass does nearly everything; it decides itself how to cut a problem (split.h). */
+static const char *choose(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  const bool winograd = random && p->C / p->groups >= 64 && p->K / p->groups >= 64;
+  if (pass == PASS_FPROP && winograd && !winograd4_fprop.unsupported(p, device)) return "05i";
+  if (pass == PASS_DGRAD && winograd && !winograd4_dgrad.unsupported(p, device)) return "05i";
   if (pass == PASS_DGRAD) return classes_dgrad.unsupported(p, device) ? "05e" : "05f";
   if (pass == PASS_WGRAD) return "05g";
   return split_fprop.unsupported(p, device) ? "05b" : "05d";
@@ -19,7 +23,7 @@ int main(int argc, char **argv) {
       .kernels = kernels,
       .kernel_count = sizeof kernels / sizeof *kernels,
       .choose = choose,
-      .choice_rule = "05d, 05f, 05g for fprop, dgrad, wgrad, each cut by its model of waves, tiles and bytes; 05b, 05e where 05d, 05f cannot",
+      .choice_rule = "05i for 3x3 filters of 64 channels and more, 64 of them or more; else 05d, 05f, 05g for fprop, dgrad, wgrad, each cut by its model of waves, tiles and bytes; 05b, 05e where 05d, 05f cannot",
   };
   return step_main(&step, argc, argv);
 }

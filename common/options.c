@@ -198,4 +198,6 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
   return 0;
 }
 
+bool options_from_files(const step_options *o) { return o->npy_in[0] || o->npy_in[1] || o->npy_in[2]; }
+
 void options_free(step_options *o) { suite_free(&o->suite); }

@@ -18,4 +18,6 @@ typedef struct step_options {
 
 /* Returns 0 to go on, or an exit status + 1: 1 after --help, 3 after bad input (one line on stderr). */
 int options_parse(step_options *o, const conv_step *step, int argc, char **argv);
+/* Does any input come from a file? If not, the data are random. */
+bool options_from_files(const step_options *o);
 void options_free(step_options *o);

@@ -15,8 +15,8 @@ static bool selected(const step_options *o, const conv_kernel *k) {
 
 /* Leaves the kernel that the step's rule takes, where one was asked for; else only notes it. */
 static void choose(trial *t, const conv_step *step, const step_options *o) {
-  const bool own = t->dtype == DTYPE_FP16 && step->choose_fp16;
-  if (own || step->choose) t->chosen = (own ? step->choose_fp16 : step->choose)(t->problem, t->pass, &t->machine->device);
+  const bool own = t->dtype == DTYPE_FP16 && step->choose_fp16, random = !options_from_files(o);
+  if (own || step->choose) t->chosen = (own ? step->choose_fp16 : step->choose)(t->problem, t->pass, &t->machine->device, random);
   if (!o->kernel || strcmp(o->kernel, "auto") != 0) return;
   int last = t->kernel_count - 1;
   for (int i = 0; i < t->kernel_count && t->chosen; i++)

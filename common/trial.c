@@ -204,7 +204,7 @@ static void skip_the_rest(const trial_state *s, result_row rows[]) {
 
 static int run(trial_state *s, report *r, result_row rows[], contender contenders[]) {
   const trial *t = s->t;
-  const bool from_files = t->options->npy_in[0] || t->options->npy_in[1] || t->options->npy_in[2];
+  const bool from_files = options_from_files(t->options);
   const int magnitude = exact_magnitude(problem_terms(t->problem, t->pass));
   static cudnn_figures cudnn; /* rows point to it */
   int status = 0, active = 0, inexact = 0;
