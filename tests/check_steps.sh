@@ -27,6 +27,7 @@ for main in [0-9][0-9]_*/main.c; do
 done
 
 clean 04 "planes" --suite tests/planes
+clean 04 "pictures" --suite tests/pictures --kernel 04o
 clean 04 "depthwise layers" --suite tests/depthwise
 
 build/check/tests/check_tiled >"$log" 2>&1

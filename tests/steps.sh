@@ -43,6 +43,9 @@ ok "$(grep -c SKIP "$log")" "... and nothing skipped"
 verified 04 "on planes" --suite tests/planes --pass fprop --dtype fp32
 ok "$(grep -c 'SKIP 04[a-dl]' "$log")" "... and 04a to 04d and 04l skip nothing"
 ok "$([ "$(grep -c '04e *right' "$log")" -eq 6 ]; echo $?)" "... and 04e does the six that it is for"
+verified 04 "on pictures" --suite tests/pictures --pass fprop --dtype fp32
+ok "$(grep -c 'SKIP 04b' "$log")" "... and 04b skips nothing"
+ok "$([ "$(grep -c '04o *right' "$log")" -eq 9 ]; echo $?)" "... and 04o does the nine that it is for"
 verified 04 "on depthwise layers in fp32" --suite tests/depthwise --dtype fp32
 ok "$(grep -c 'SKIP 04[lm]' "$log")" "... and 04l and 04m skip nothing"
 verified 04 "on depthwise layers in fp16" --suite tests/depthwise --dtype fp16
