@@ -13,7 +13,8 @@
  * roundings are as good as random too, and 8 u sqrt(n) bounds them (N. Higham and T. Mary, "A New Approach to Probabilistic Rounding Error
  * Analysis", SIAM J. Sci. Comput. 41(5), 2019) with lambda = 8: odds of 2 exp(-32), below 3e-14, per rounding. On zero-mean data the partial
  * sums themselves stay near sqrt(sum (x w)^2) instead of sum |x w|, and so do the errors (the same authors, "Sharper Probabilistic Backward
- * Error Analysis for Basic Linear Algebra Kernels with Random Data", SIAM J. Sci. Comput. 42(5), 2020). */
+ * Error Analysis for Basic Linear Algebra Kernels with Random Data", SIAM J. Sci. Comput. 42(5), 2020). For fewer than 8 products the worst
+ * case is less: sum |x w| is at most sqrt(n) times sqrt(sum (x w)^2). */
 #pragma once
 #include <math.h>
 #include <stdbool.h>
@@ -28,7 +29,7 @@
 static inline double growth_chain_fp32(double n, bool random) {
   const double u = UNIT_ROUNDOFF_FP32;
   const double worst = n * u < 0.5 ? n * u / (1 - n * u) : INFINITY;
-  return random ? fmin(worst, 8 * u * sqrt(n)) : worst;
+  return random ? sqrt(n) * fmin(worst, 8 * u) : worst;
 }
 
 /* Growth of n additions on tensor cores, which cut off what lies below the last of 24 bits of a product's largest addend: up to 2 u of it for every
