@@ -30,7 +30,7 @@ static const char help_text[] =
     "  --pass PASS        fprop, dgrad, wgrad or all (default: all)\n"
     "  --dtype TYPE       fp32 or fp16 (default: whatever the kernels do)\n"
     "  --layout LAYOUT    NCHW or NHWC (default: whatever the kernels do)\n"
-    "  --kernel NAME      only this kernel of the step; auto: the one that its rule takes for the problem\n"
+    "  --kernel NAMES     only this kernel of the step, or these (04b,04e); auto: the one that its rule takes for the problem\n"
     "  --list             the kernels, and for the shape their registers, shared memory, block and grid; runs nothing\n"
     "  --exact            verify on small integers only, value for value; no timing\n"
     "  --no-time          verify only\n"
@@ -135,6 +135,18 @@ static int check_files(const step_options *o) {
   return 0;
 }
 
+/* Is every name in --kernel that of a kernel? */
+static bool kernels_known(const step_options *o, const conv_step *step) {
+  if (!o->kernel || strcmp(o->kernel, "auto") == 0) return true;
+  for (const char *name = o->kernel; name; name = strchr(name, ',') ? strchr(name, ',') + 1 : NULL) {
+    const size_t length = strcspn(name, ",");
+    bool known = false;
+    for (int i = 0; i < step->kernel_count; i++) known |= strlen(step->kernels[i]->name) == length && memcmp(name, step->kernels[i]->name, length) == 0;
+    if (!known) return false;
+  }
+  return true;
+}
+
 int options_parse(step_options *o, const conv_step *step, int argc, char **argv) {
   enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, KERNEL, LIST, EXACT, NO_TIME, NO_CUDNN, SEARCH_CUDNN, SEED, CSV, JSON, X, W, DY, OUT, RANDOM, HELP };
   static const struct option table[] = {
@@ -181,9 +193,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
     }
   }
   if (!failed && optind < argc) failed = bad(argv[0], "options only (see --help)", argv[optind]);
-  bool known = o->kernel == NULL || strcmp(o->kernel, "auto") == 0;
-  for (int i = 0; i < step->kernel_count; i++) known |= o->kernel && strcmp(step->kernels[i]->name, o->kernel) == 0;
-  if (!failed && !known) failed = bad("--kernel", "auto or a kernel of this step (see --help)", o->kernel);
+  if (!failed && !kernels_known(o, step)) failed = bad("--kernel", "auto or kernels of this step (see --help)", o->kernel);
   if (!failed) failed = read_problems(o, shape, suite, (int)random);
   for (int i = 0; !failed && batch && i < o->suite.count; i++) {
     char error[512];
@@ -196,6 +206,13 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
     return 3;
   }
   return 0;
+}
+
+bool options_names(const step_options *o, const char *kernel) {
+  const size_t length = strlen(kernel);
+  for (const char *name = o->kernel; name; name = strchr(name, ',') ? strchr(name, ',') + 1 : NULL)
+    if (strcspn(name, ",") == length && memcmp(name, kernel, length) == 0) return true;
+  return !o->kernel || strcmp(o->kernel, "auto") == 0;
 }
 
 bool options_from_files(const step_options *o) { return o->npy_in[0] || o->npy_in[1] || o->npy_in[2]; }

@@ -9,8 +9,7 @@
 #include "common/trial.h"
 
 static bool selected(const step_options *o, const conv_kernel *k) {
-  const bool named = !o->kernel || strcmp(o->kernel, "auto") == 0 || strcmp(o->kernel, k->name) == 0;
-  return o->passes[k->pass] && o->dtypes[k->dtype] && o->layouts[k->layout] && named;
+  return o->passes[k->pass] && o->dtypes[k->dtype] && o->layouts[k->layout] && options_names(o, k->name);
 }
 
 /* Leaves the kernel that the step's rule takes, where one was asked for; else only notes it. */

@@ -39,7 +39,9 @@ ok $? "a problem larger than memory: $out"
 refused '--pass: expected fprop, dgrad, wgrad or all, got "backward"' --pass backward
 refused '--dtype: expected fp32, fp16 or all, got "fp8"' --dtype fp8
 refused '--layout: expected NCHW, NHWC or all, got "CHWN"' --layout CHWN
-refused '--kernel: expected auto or a kernel of this step (see --help), got "01a"' --kernel 01a
+refused '--kernel: expected auto or kernels of this step (see --help), got "01a"' --kernel 01a
+refused '--kernel: expected auto or kernels of this step (see --help), got "02a,"' --kernel 02a,
+refused '--kernel: expected auto or kernels of this step (see --help), got "02a,02"' --kernel 02a,02
 refused '--pass, --dtype, --layout, --kernel: expected a combination that step 02 has a kernel for (see --help)' --kernel 02b --pass fprop
 refused '--seed: expected an integer from 0 to 9223372036854775807, got "x"' --seed x
 refused '--batch: expected an integer from 1 to 2147483647, got "0"' --batch 0
