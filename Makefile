@@ -211,6 +211,7 @@ figures:
 	"$$python" scripts/figures.py docs/figures && PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_gpu.py docs/results/h200/calibrate.csv docs/figures && \
 	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_steps.py docs/results/h200 docs/figures && \
 	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_step03.py docs/results/h200 docs/figures && \
+	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_step04.py docs/figures && \
 	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_step05.py docs/figures
 
 train: $(B)/tools/train

@@ -2,7 +2,8 @@
 
     plots.py RESULTS OUT [LAYER]
 
-RESULTS  a folder with bench.csv (of `make bench`; more of them as bench-*.csv) and, if it was measured, batch.csv (of `make batch`)
+RESULTS  a folder with bench.csv (of `make bench`; more of them as bench-*.csv) and, if they were measured, depthwise.csv (the depthwise layers of
+         the suite mobilenet: a ratio of their own) and batch.csv (of `make batch`)
 OUT      the folder for the pictures
 LAYER    the layer of the ladder, as a benchdnn string; default mb16ic64ih56oc128oh56kh3ph1
 
@@ -36,6 +37,10 @@ def draw(results, out, layer):
     yield "roofline", plot_roofline.plot(rows, source), ""
     for name, made in plot_ratio.plots(rows, source).items():
         yield name, made, ""
+    depthwise = results / "depthwise.csv"
+    if depthwise.exists():
+        for name, made in plot_ratio.plots(plot_data.read([depthwise]), plot_data.source([depthwise])).items():
+            yield name, made, ""
     batch = results / "batch.csv"
     made = plot_batch.plot(plot_data.read([batch]), plot_data.source([batch])) if batch.exists() else None
     yield "batch", made, f"no times of a GPU in {batch}" if batch.exists() else f"{batch} is not there (make batch)"
