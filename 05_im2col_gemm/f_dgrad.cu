@@ -6,69 +6,102 @@
  *           in classes, by h modulo the stride and w modulo the stride. In a class h = stride * i + a the same r's count for all pixels, and
  *           p = i + (a + pad - r*dil) / stride: a convolution of stride 1 again, with fewer taps. No product is computed that is not needed, and no
  *           tap is tested in the loop. At stride 1 there is one class.
- * Change:   against 05d C and K change places, a block has a class (blockIdx.z) and its taps, and the table says where a tap lies in w, too, as
- *           the elements of w that a class needs are no longer neighbours. A class without taps is zeros: a 1x1 filter of stride 2 reaches a quarter
- *           of the pixels.
+ * Change:   against 05d C and K change places, a block has a class and its taps, and the table says where a tap lies in w, too, as the elements of
+ *           w that a class needs are no longer neighbours. A slice has as many steps in every class, so a class has as many slices as it needs.
+ *           A class without taps is zeros: a 1x1 filter of stride 2 reaches a quarter of the pixels.
+ * Stores:   a class's pixels lie apart: a lane that stored its own four would touch a sector of 32 bytes for each. So sums change lanes in shared
+ *           memory, until neighbours store neighbours; the columns without taps to the right go along as zeros; and blocks of the same pixels'
+ *           column classes are neighbours, so that their halves of a sector meet in L2.
  * Expect:   as 05d at stride 1, w read in smaller pieces; at stride 2 the four classes of a 3x3 filter have 4, 2, 2 and 1 taps, 9 in all, not 36.
- * Sizes:    R + S up to 30 (the bits), one stride times the other up to 65535 (gridDim.z).
+ * Sizes:    R + S up to 30 (the bits), a vertical stride up to 65535 (gridDim.z).
  * Passes:   dgrad. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
+#include "05_im2col_gemm/split.h"
 #include "05_im2col_gemm/tile.h"
 #include "common/plain.h"
 
-enum { PERIOD = 8, LAST_PERIOD = 30, ALL = -1, SUM_THREADS = 128, MOST_SLICES = 32, LEAST_STEPS = 4, MOST_CLASSES = 65535 /* gridDim.z */ };
+enum { PERIOD = 8, LAST_PERIOD = 30, ALL = -1, SUM_THREADS = 128, MOST_SLICES = 32, ADDED_C = 8, MOST_CLASSES = 65535 /* gridDim.z */ };
 
 /* Two elements of the reduction, as in 05c. */
 typedef int4 taps; /* { offset, bits, offset, bits } */
 
-/* The taps of a class along one axis: first, first + step, ... */
+/* The taps of a class along one axis: first, first + step, ..., which lie at from, from - apart, ... in dy, as pixel 0 of the class sees it. */
 typedef struct progression {
-  int first, step, count;
+  int first, step, count, from, apart;
 } progression;
 
 /* Those r of `size` for which stride divides at - r * dil. */
-static __device__ progression taps_of(int at, int stride, int dil, int size) {
-  progression t = {0, 1, 0};
+static __host__ __device__ progression taps_of(int at, int stride, int dil, int size) {
+  progression t = {0, 1, 0, 0, 0};
+  int remainder = at % stride;
   for (int r = 0; r < size; r++) {
-    if ((at - r * dil) % stride != 0) continue;
-    if (t.count == 0) t.first = r;
-    if (t.count == 1) t.step = r - t.first;
-    t.count++;
+    if (remainder == 0) {
+      if (t.count == 0) t.first = r;
+      if (t.count == 1) t.step = r - t.first;
+      t.count++;
+    }
+    remainder -= dil % stride;
+    if (remainder < 0) remainder += stride;
   }
+  t.from = (at - t.first * dil) / stride, t.apart = t.step * dil / stride;
   return t;
 }
 
-/* A block of 2 BM threads: BM channels of a group x BN pixels of class blockIdx.z, counted over all images; slice blockIdx.y of their sums,
- * out[slices][N][C][H][W]. */
+/* Classes along an axis: residues that occur. */
+static __host__ __device__ int classes_of(int stride, int size) { return stride < size ? stride : size; }
+
+/* A class: pixels (stride_h * i + h, stride_w * j + w), rows x cols of them an image; its taps; the steps and slices of its sums, and the steps of a
+ * slice; how many columns of dx are its own for each pixel: its pixel, and those without taps to the right. 0: its left neighbour has it. */
+typedef struct pixel_class {
+  int rows, cols, steps, slices, slice_steps, wide;
+  progression r, s;
+} pixel_class;
+
+static __device__ pixel_class class_of(const conv_problem &p, int h, int w, int slice_steps) {
+  pixel_class c;
+  c.rows = ((unsigned)p.H - 1 - h + p.stride_h) / p.stride_h, c.cols = ((unsigned)p.W - 1 - w + p.stride_w) / p.stride_w;
+  c.r = taps_of(h + p.pad_top, p.stride_h, p.dil_h, p.R), c.s = taps_of(w + p.pad_left, p.stride_w, p.dil_w, p.S);
+  c.steps = (p.K / p.groups * c.r.count * c.s.count + BK - 1) / BK;
+  c.slices = max(1, (c.steps + slice_steps - 1) / slice_steps), c.slice_steps = (c.steps + c.slices - 1) / c.slices; /* no slice is empty */
+  c.wide = c.steps || w == 0;
+  if (c.wide)
+    for (int next = w + 1; next < classes_of(p.stride_w, p.W); next++, c.wide++)
+      if (c.r.count && taps_of(next + p.pad_left, p.stride_w, p.dil_w, p.S).count) break;
+  return c;
+}
+
+/* Where slices go: parts[slices][classes][C][row], a row is all pixels of the largest class, rounded up to 4. */
+static __host__ __device__ int row_of(const conv_problem &p) { return (p.N * ((p.H - 1) / p.stride_h + 1) * ((p.W - 1) / p.stride_w + 1) + 3) / 4 * 4; }
+
+/* A block of 2 BM threads: BM channels of a group x BN pixels of a class, counted over all images; slice blockIdx.y of their sums. The row class
+ * with most taps, first_h, comes first. */
 template <int BM>
-__global__ void __launch_bounds__(2 * BM, 256 / BM) dgrad_kernel(conv_problem p, const float *__restrict__ dy, const float *__restrict__ w, float *__restrict__ out) {
+__global__ void __launch_bounds__(2 * BM, 256 / BM) dgrad_kernel(conv_problem p, int slice_steps, int first_h, const float *__restrict__ dy, const float *__restrict__ w, float *dx, float *parts) {
   constexpr int THREADS = 2 * BM, PITCH = BM + 4, FLOATS = BK * (PITCH + BN), B_COPIES = COPY_K * BN / THREADS;
   static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && THREADS == BM / TM * (BN / TN), "a thread has TM x TN sums");
   extern __shared__ float4 shared[];
-  float *buffers = (float *)shared;           /* two of: [BK][PITCH] filters, [BK][BN] pixels of dy */
+  float *buffers = (float *)shared;           /* two of: [BK][PITCH] filters, [BK][BN] pixels of dy; then sums */
   int *table = (int *)(buffers + 2 * FLOATS); /* [PERIOD][taps] of { offset, bits }; then, of offsets in w */
 
-  /* The class: pixels (stride_h * i + class_h, stride_w * j + class_w), rows x cols of them an image. */
-  const int class_h = blockIdx.z / p.stride_w, class_w = blockIdx.z % p.stride_w;
-  const int rows = (p.H - class_h + p.stride_h - 1) / p.stride_h, cols = (p.W - class_w + p.stride_w - 1) / p.stride_w;
-  const int group_c = p.C / p.groups, group_k = p.K / p.groups, tiles_c = (group_c + BM - 1) / BM;
-  const int group = blockIdx.x / tiles_c % p.groups, first_c = blockIdx.x % tiles_c * BM, first_pixel = blockIdx.x / tiles_c / p.groups * BN;
+  const int classes_h = gridDim.z, classes_w = classes_of(p.stride_w, p.W);
+  const int class_h = (blockIdx.z + first_h) % classes_h, class_w = blockIdx.x % classes_w, tile = blockIdx.x / classes_w;
+  const pixel_class in = class_of(p, class_h, class_w, slice_steps);
+  const int rows = in.rows, cols = in.cols, group_c = p.C / p.groups, group_k = p.K / p.groups, tiles_c = (group_c + BM - 1) / BM;
+  const int group = tile / tiles_c % p.groups, first_c = tile % tiles_c * BM, first_pixel = tile / tiles_c / p.groups * BN;
   const int image = rows * cols, plane = p.P * p.Q, pixels = p.N * image, thread = threadIdx.x;
-  if (first_pixel >= pixels) return; /* some classes have fewer */
-  const progression r = taps_of(class_h + p.pad_top, p.stride_h, p.dil_h, p.R), s = taps_of(class_w + p.pad_left, p.stride_w, p.dil_w, p.S);
-  const int filter = r.count * s.count, terms = group_k * filter, slice_steps = ((terms + BK - 1) / BK + gridDim.y - 1) / gridDim.y;
-  const int first = blockIdx.y * slice_steps, steps = min((terms + BK - 1) / BK - first, slice_steps);
+  if (first_pixel >= pixels || (int)blockIdx.y >= in.slices || in.wide == 0) return; /* some classes have fewer */
+  const progression r = in.r, s = in.s;
+  const int filter = r.count * s.count, terms = group_k * filter, first = blockIdx.y * in.slice_steps, steps = min(in.steps - first, in.slice_steps);
 
   const int my_row = tile_row(thread), my_col = tile_col(thread);
   float sum[TM][TN] = {};
   if (steps > 0) {
     int *w_table = table + 2 * PERIOD * filter;
     for (int i = thread; i < PERIOD * filter; i += THREADS) {
-      const int k = i / filter, tap_r = r.first + i / s.count % r.count * r.step, tap_s = s.first + i % s.count * s.step;
-      const int row = (class_h + p.pad_top - tap_r * p.dil_h) / p.stride_h, col = (class_w + p.pad_left - tap_s * p.dil_w) / p.stride_w;
-      table[2 * i] = k * plane + row * p.Q + col;
+      const int k = i / filter, i_r = i / s.count % r.count, i_s = i % s.count, tap_r = r.first + i_r * r.step, tap_s = s.first + i_s * s.step;
+      table[2 * i] = k * plane + (r.from - i_r * r.apart) * p.Q + s.from - i_s * s.apart;
       table[2 * i + 1] = 1 << tap_r | 1 << (p.R + tap_s) | (k >= group_k % PERIOD ? 1 << LAST_PERIOD : 0);
       w_table[i] = (k * group_c * p.R + tap_r) * p.S + tap_s;
     }
@@ -87,12 +120,12 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) dgrad_kernel(conv_problem p,
     int left = terms - period * PERIOD * filter, position = first * BK % (PERIOD * filter); /* elements from this period on; where in the table we are */
     int missing = b_pixel < pixels ? 0 : ALL;
     for (int i = 0; i < r.count; i++) {
-      const int tap = r.first + i * r.step, row = i_h + (class_h + p.pad_top - tap * p.dil_h) / p.stride_h;
-      if (row < 0 || row >= p.P) missing |= 1 << tap;
+      const int row = i_h + r.from - i * r.apart;
+      if (row < 0 || row >= p.P) missing |= 1 << (r.first + i * r.step);
     }
     for (int i = 0; i < s.count; i++) {
-      const int tap = s.first + i * s.step, col = i_w + (class_w + p.pad_left - tap * p.dil_w) / p.stride_w;
-      if (col < 0 || col >= p.Q) missing |= 1 << (p.R + tap);
+      const int col = i_w + s.from - i * s.apart;
+      if (col < 0 || col >= p.Q) missing |= 1 << (p.R + s.first + i * s.step);
     }
     if (left < PERIOD * filter) missing |= 1 << LAST_PERIOD;
     __syncthreads(); /* the table is there */
@@ -148,106 +181,156 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) dgrad_kernel(conv_problem p,
     }
   }
 
-  /* out[n][C][H][W], a quad of pixels at a time where it is aligned and so within one image. */
-  const int my_c = group * group_c + first_c + my_row, end_c = (group + 1) * group_c, my_pixel = first_pixel + my_col;
-  const bool quads = p.stride_h == 1 && p.stride_w == 1 && image % 4 == 0;
-  out += (int)blockIdx.y * p.N * p.C * p.H * p.W;
+  const int end_c = group_c - first_c;
+  dx += (group * group_c + first_c) * p.H * p.W;
+  if (in.slices > 1 || (p.stride_h == 1 && p.stride_w == 1 && image % 4 == 0)) {
+    /* A quad of pixels at a time, aligned and so within one image, as in 05d. */
+    const int to_image = in.slices > 1 ? row_of(p) : image;
+    if (in.slices > 1) dx = parts + (((int)blockIdx.y * classes_h + class_h) * classes_w + class_w) * p.C * to_image + (group * group_c + first_c) * to_image;
 #pragma unroll
-  for (int j = 0; j < TN; j++) {
-    const int pixel = my_pixel + quad_col(j), h = pixel / cols % rows * p.stride_h + class_h, column = pixel % cols * p.stride_w + class_w;
-    if (pixel >= pixels || (j % 4 && quads)) continue;
-    float *to = out + (pixel / image * p.C * p.H + h) * p.W + column;
+    for (int j = 0; j < TN; j += 4) {
+      const int pixel = first_pixel + my_col + quad_col(j);
+      if (pixel >= pixels) continue;
+      float *to = dx + pixel / to_image * p.C * to_image + pixel % to_image;
 #pragma unroll
-    for (int i = 0; i < TM; i++) {
-      const int c = my_c + quad_row(i);
-      if (c >= end_c) continue;
-      if (j % 4 == 0 && quads)
-        store_quad(to + c * p.H * p.W, &sum[i][j]);
-      else
-        to[c * p.H * p.W] = sum[i][j];
+      for (int i = 0; i < TM; i++)
+        if (my_row + quad_row(i) < end_c) store_quad(to + (my_row + quad_row(i)) * to_image, &sum[i][j]);
+    }
+    return;
+  }
+
+  /* Half of the channels at a time through shared memory: sums[BM / 2][BN]. */
+  constexpr int SUM_PITCH = BN + 4;
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    __syncthreads(); /* nobody reads the buffers any more */
+#pragma unroll
+    for (int t = 0; t < TM * TN / 2; t += 4) store_quad(buffers + (my_row / WARP_M * 16 + my_row % WARP_M + t / TN) * SUM_PITCH + my_col + quad_col(t % TN), &sum[half * 4 + t / TN][t % TN]);
+    __syncthreads();
+    for (int e = thread % BN; e < BN * in.wide; e += BN) {
+      const int column = e / in.wide, beside = e % in.wide, pixel = first_pixel + column;
+      const int h = pixel / cols % rows * p.stride_h + class_h, at = pixel % cols * p.stride_w + class_w + beside;
+      if (pixel >= pixels || at >= p.W) continue;
+      float *to = dx + (pixel / image * p.C * p.H + h) * p.W + at;
+#pragma unroll 4
+      for (int row = thread / BN; row < BM / 2; row += THREADS / BN) {
+        const int c = row / 16 * WARP_M + row % 16 + half * 16;
+        if (c < end_c) to[c * p.H * p.W] = beside ? 0 : buffers[row * SUM_PITCH + column];
+      }
     }
   }
 }
 
-/* dx = the sum of all slices, first to last. A thread: one element. */
-__global__ void __launch_bounds__(SUM_THREADS) add_image_slices_kernel(int count, int slices, const float *__restrict__ parts, float *__restrict__ dx) {
-  const int i = blockIdx.x * SUM_THREADS + threadIdx.x;
-  if (i >= count) return;
-  float sum = 0;
+/* dx = the sum of all slices, first to last, of classes that have more than one: class (blockIdx.z, blockIdx.y). A thread: ADDED_C channels of a pixel. */
+__global__ void __launch_bounds__(SUM_THREADS) add_image_slices_kernel(conv_problem p, int slice_steps, const float *__restrict__ parts, float *__restrict__ dx) {
+  const int class_h = blockIdx.z, class_w = blockIdx.y, row = row_of(p), blocks = (row + SUM_THREADS - 1) / SUM_THREADS;
+  const pixel_class in = class_of(p, class_h, class_w, slice_steps);
+  const int first_c = blockIdx.x / blocks * ADDED_C, pixel = blockIdx.x % blocks * SUM_THREADS + threadIdx.x, image = in.rows * in.cols;
+  if (in.slices == 1 || pixel >= p.N * image) return;
+  const int h = pixel / in.cols % in.rows * p.stride_h + class_h, column = pixel % in.cols * p.stride_w + class_w;
+  float *to = dx + (pixel / image * p.C * p.H + h) * p.W + column;
+  const float *from = parts + ((class_h * (int)gridDim.y + class_w) * p.C + first_c) * row + pixel;
+  float sum[ADDED_C] = {};
 #pragma unroll 4
-  for (int slice = 0; slice < slices; slice++) sum += parts[slice * count + i];
-  dx[i] = sum;
+  for (int slice = 0; slice < in.slices; slice++, from += (int)(gridDim.z * gridDim.y) * p.C * row)
+#pragma unroll
+    for (int c = 0; c < ADDED_C; c++)
+      if (first_c + c < p.C) sum[c] += from[c * row];
+#pragma unroll
+  for (int c = 0; c < ADDED_C; c++)
+    for (int beside = 0; beside < in.wide && first_c + c < p.C && column + beside < p.W; beside++) to[(first_c + c) * p.H * p.W + beside] = beside ? 0 : sum[c];
 }
 
 /* ---------------------------------------------------------------- host */
 
+static int64_t classes(const conv_problem *p) { return (int64_t)classes_of(p->stride_h, p->H) * classes_of(p->stride_w, p->W); }
+
+/* Tiles of a class, as many as the largest has. */
+static int64_t tiles_of(const conv_problem *p, int bm) {
+  return ((int64_t)row_of(*p) + BN - 1) / BN * p->groups * ((p->C / p->groups + bm - 1) / bm);
+}
+
 static const char *unsupported(const conv_problem *p, const conv_device *device) {
   if (p->R + p->S > LAST_PERIOD) return "R + S exceeds 30";
-  if ((int64_t)p->stride_h * p->stride_w > MOST_CLASSES) return "more than 65535 classes of pixels (a stride times the other)";
   const char *why = plain_unsupported(p, device);
   if (why) return why;
+  if (classes_of(p->stride_h, p->H) > MOST_CLASSES || classes_of(p->stride_w, p->W) > MOST_CLASSES) return "more than 65535 classes of rows or of columns (a stride)";
+  if (tiles_of(p, 64) * classes_of(p->stride_w, p->W) > INT_MAX) return "2^31 tiles or more (gridDim.x)";
   const int64_t rows = (p->H - 1) / p->stride_h + 1, cols = (p->W - 1) / p->stride_w + 1, beyond = (rows > p->P ? rows - p->P : 0) * p->Q + cols; /* dy's end */
   return problem_y_count(p) + beyond > INT_MAX - 1024 ? "dy and what windows of dx begin behind it have 2^31 elements or more (offsets are 32-bit)" : NULL;
 }
 
-/* How a problem is cut. */
-typedef struct split {
-  int bm, slices;
-} split;
+/* The classes along an axis: how many have 0, 1, 2, ... taps; the most taps, and a class that has them. */
+typedef struct axis {
+  int with[LAST_PERIOD], most, heaviest;
+} axis;
 
-/* Tiles of a class, as many as the largest has. */
-static int64_t tiles_of(const conv_problem *p, int bm) {
-  const int64_t pixels = (int64_t)p->N * ((p->H + p->stride_h - 1) / p->stride_h) * ((p->W + p->stride_w - 1) / p->stride_w);
-  return (pixels + BN - 1) / BN * p->groups * ((p->C / p->groups + bm - 1) / bm);
+static axis count_classes(int size, int stride, int pad, int dil, int taps) {
+  axis a = {};
+  for (int i = 0; i < classes_of(stride, size); i++) {
+    const int count = taps_of(i + pad, stride, dil, taps).count;
+    a.with[count]++;
+    if (count > a.most) a.most = count, a.heaviest = i;
+  }
+  return a;
 }
+static axis count_rows(const conv_problem *p) { return count_classes(p->H, p->stride_h, p->pad_top, p->dil_h, p->R); }
+static axis count_cols(const conv_problem *p) { return count_classes(p->W, p->stride_w, p->pad_left, p->dil_w, p->S); }
 
-/* As in 05d: the share of its peak that a multiprocessor reaches with so many warps at a time, and the clocks that a problem takes. All classes
- * together have the terms of one filter. */
-static double efficiency(int warps) { return warps >= 16 ? 0.67 : warps >= 12 ? 0.65 : warps >= 8 ? 0.60 : 0.40; }
-
-static double clocks_of(const conv_problem *p, const split *s, int multiprocessors) {
-  const int resident = 256 / s->bm, classes = p->stride_h * p->stride_w;
-  const int64_t blocks = (tiles_of(p, s->bm) * classes * s->slices + multiprocessors - 1) / multiprocessors, full = blocks / resident, rest = blocks % resident;
-  const double steps = (double)problem_terms(p, PASS_DGRAD) / (BK * classes) / s->slices, block = steps * s->bm * (double)(BN * BK / 128);
-  double clocks = (double)full * resident * block / efficiency(16) + (rest ? (double)rest * block / efficiency((int)rest * s->bm / 16) : 0);
-  clocks += 2500.0 * (double)(full + (rest > 0));
-  if (s->slices > 1) clocks += 3000 + (2.0 * s->slices + 1) * (double)problem_x_count(p) * sizeof(float) / (16.0 * multiprocessors);
+/* Clocks that a problem takes, as in split.h, with blocks of the average length; or as long as the longest takes alone. Slices take
+ * more than there, as their pixels lie apart in dx. */
+static double clocks_of(const conv_problem *p, const axis *rows, const axis *cols, const split *s, int multiprocessors) {
+  const double tiles = (double)tiles_of(p, s->bm), resident = 256 / s->bm, step = s->bm * (double)(BN * BK / 128);
+  double blocks = 0, steps = 0, longest = 0, parts = 0;
+  for (int r = 1; r <= rows->most; r++)
+    for (int c = 1; c <= cols->most; c++) {
+      const double n = (double)rows->with[r] * cols->with[c], all = ceil(p->K / p->groups * r * c / (double)BK), slices = ceil(all / s->slice_steps);
+      blocks += n * tiles * slices, steps += n * tiles * all, parts += slices > 1 ? n * slices : 0;
+      if (n > 0) longest = fmax(longest, ceil(all / slices));
+    }
+  const double most = ceil(blocks / multiprocessors), full = floor(most / resident), rest = most - full * resident, block = step * steps / blocks;
+  double clocks = full * resident * block / efficiency(16) + (rest > 0 ? rest * block / efficiency((int)rest * s->bm / 16) : 0);
+  clocks = fmax(clocks, longest * step / efficiency(s->bm / 16)) + 3000 * (full + (rest > 0));
+  if (parts > 0) clocks += 2000 + (2 * parts + 1) * p->C * row_of(*p) * sizeof(float) / (14.0 * multiprocessors);
   return clocks;
 }
 
-static split split_of(const conv_problem *p) {
+/* The cut that takes the fewest clocks. slices: of the class with most taps. */
+static split cut_of(const conv_problem *p) {
   int device = 0, multiprocessors = 0;
   if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) multiprocessors = 1;
-  const int64_t steps = problem_terms(p, PASS_DGRAD) / (BK * p->stride_h * p->stride_w);
-  split best = {64, 1};
+  const axis rows = count_rows(p), cols = count_cols(p);
+  const int steps = (p->K / p->groups * rows.most * cols.most + BK - 1) / BK;
+  split best = {64, 1, steps > 0 ? steps : 1};
   for (int bm = 64; bm <= (p->C / p->groups > 64 ? 128 : 64); bm *= 2)
     for (int slices = 1; slices <= MOST_SLICES && (slices == 1 || steps / slices >= LEAST_STEPS); slices++) {
-      const split s = {bm, slices};
-      if (slices > 1 && problem_x_count(p) * slices > INT_MAX) break;
-      if (clocks_of(p, &s, multiprocessors) < clocks_of(p, &best, multiprocessors)) best = s;
+      const split s = {bm, slices, steps > 0 ? (steps + slices - 1) / slices : 1};
+      if (slices > 1 && slices * classes(p) * p->C * row_of(*p) > INT_MAX) break;
+      if (clocks_of(p, &rows, &cols, &s, multiprocessors) < clocks_of(p, &rows, &cols, &best, multiprocessors)) best = s;
     }
   return best;
 }
 
 static size_t workspace_bytes(const conv_problem *p) {
-  const split s = split_of(p);
-  return s.slices > 1 ? (size_t)s.slices * (size_t)problem_x_count(p) * sizeof(float) : 0;
+  const split s = cut_of(p);
+  return s.slices > 1 ? (size_t)(s.slices * classes(p)) * (size_t)p->C * (size_t)row_of(*p) * sizeof(float) : 0;
 }
 
 static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const split s = split_of(p);
-  const dim3 blocks((unsigned)tiles_of(p, s.bm), s.slices, p->stride_h * p->stride_w);
-  const size_t bytes = (size_t)(2 * BK * (s.bm + 4 + BN)) * sizeof(float) + (size_t)(PERIOD * p->R * p->S * 3) * sizeof(int);
+  const split s = cut_of(p);
+  const unsigned classes_h = classes_of(p->stride_h, p->H), classes_w = classes_of(p->stride_w, p->W);
+  const dim3 blocks((unsigned)tiles_of(p, s.bm) * classes_w, s.slices, classes_h);
+  const size_t copies = (size_t)(2 * BK * (s.bm + 4 + BN)) * sizeof(float) + (size_t)(PERIOD * p->R * p->S * 3) * sizeof(int);
+  const size_t sums = (size_t)(s.bm / 2 * (BN + 4)) * sizeof(float), bytes = copies > sums ? copies : sums;
   const auto kernel = s.bm == 128 ? dgrad_kernel<128> : dgrad_kernel<64>;
-  float *out = (float *)(s.slices > 1 ? b->workspace : b->x);
   if (bytes > 48 << 10) { /* more must be asked for */
     const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (status) return status;
   }
-  kernel<<<blocks, 2 * s.bm, bytes, stream>>>(*p, (const float *)b->y, (const float *)b->w, out);
+  kernel<<<blocks, 2 * s.bm, bytes, stream>>>(*p, s.slice_steps, count_rows(p).heaviest, (const float *)b->y, (const float *)b->w, (float *)b->x, (float *)b->workspace);
   if (s.slices > 1) {
-    const int count = (int)problem_x_count(p);
-    add_image_slices_kernel<<<(count + SUM_THREADS - 1) / SUM_THREADS, SUM_THREADS, 0, stream>>>(count, s.slices, out, (float *)b->x);
+    const dim3 adders((row_of(*p) + SUM_THREADS - 1) / SUM_THREADS * ((p->C + ADDED_C - 1) / ADDED_C), classes_w, classes_h);
+    add_image_slices_kernel<<<adders, SUM_THREADS, 0, stream>>>(*p, s.slice_steps, (const float *)b->workspace, (float *)b->x);
   }
   return cudaGetLastError();
 }
