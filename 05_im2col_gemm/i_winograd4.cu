@@ -4,8 +4,9 @@
  *           known when it is known at four points: 0, 1, -1 and "infinity". Six points, with 2 and -2, do for four outputs in a row.
  * Change:   against 05h the points, and what follows from them: 4 x 4 outputs out of 6 x 6 pixels.
  * Expect:   the arithmetic in 25 % of its time; V and M are 36 / 16 = 2.25 times as large as x and y, where 05h had 4 times. So it is better at both. Images
- *           of 14 x 14 or 7 x 7 outputs fill their tiles to three quarters. Where C and K are 128 and more, six to eight tenths of the time is multiply_kernel's,
- *           whose FMAs are 90 % of its instructions; the rest are two passes of V and M through the L2 cache, and the beginnings and ends of three kernels.
+ *           of 14 x 14 or 7 x 7 outputs fill their tiles to three quarters. Where C and K are 128 and more, five to eight tenths of the time is
+ *           multiply_kernel's, of whose instructions nearly nine tenths are FMAs. The rest is memory's: U, V and M are written and read once, and all three
+ *           may be larger than the L2 cache: U at 512 x 512 filters, V and M at 64 images.
  * Price:    powers of 2 grow large, sixths are not exact in binary: the error is up to 30 times that of a plain sum, and integers do not stay integers. It
  *           is verified by its error bound alone.
  * Sizes:    as 05h. */

@@ -18,7 +18,7 @@ typedef struct winograd {
   int bm, bn, slices, part_steps, whole, pieces, piece_steps, units; /* units: parts before `whole`, and pieces */
 } winograd;
 
-static const double launch_bytes = 48e6; /* of V and M: what the L2 cache keeps until they are read */
+static const double launch_bytes = 512e6; /* of V and M, at most */
 enum { MOST_PIECES = 8 };
 
 static inline int ceil_div(int64_t a, int64_t b) { return (int)((a + b - 1) / b); }
@@ -80,7 +80,7 @@ static inline int64_t filter_count(const winograd *g) { return (int64_t)g->point
 static inline int64_t patch_count(const winograd *g) { return (int64_t)g->points * g->p.groups * g->depth * g->pitch; }
 static inline int64_t product_count(const winograd *g) { return (int64_t)(g->slices + g->pieces - 1) * g->points * g->p.K * g->pitch; }
 
-/* How many images at a time: as few launches as keep V and M small, each of them of as many images. */
+/* How many images at a time: all, if their V and M are not too large; or else in as few launches as can be, each of as many images. */
 static inline int images_of(const conv_problem *f, int size) {
   const double image = (double)(size + 2) * (size + 2) * (f->C + f->K) * ceil_div(f->P, size) * ceil_div(f->Q, size) * sizeof(float);
   const int most = image < launch_bytes ? (int)(launch_bytes / image) : 1;

@@ -76,6 +76,25 @@ static __device__ __forceinline__ void ptx_ldmatrix_x4_trans(unsigned (&d)[4], p
 }
 #endif
 
+/* griddepcontrol (Parallel Synchronization and Communication Instructions: griddepcontrol; 9.0 and up): for a kernel that may begin before the one before it
+ * in its stream has ended (programmatic dependent launch). wait: until that one has ended and what it wrote is visible. launch_dependents: as far as
+ * this block is concerned, the next one may begin. The emulator ends a kernel before it begins the next. */
+#ifdef CUDA_EMULATOR
+static inline void ptx_griddepcontrol_wait() {}
+static inline void ptx_griddepcontrol_launch_dependents() {}
+#else
+static __device__ __forceinline__ void ptx_griddepcontrol_wait() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900 /* for older GPUs kernels are launched in turn */
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+static __device__ __forceinline__ void ptx_griddepcontrol_launch_dependents() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+#endif
+
 /* The emulator does not execute what follows: kernels that use it stand under #ifndef CUDA_EMULATOR, or in files that only nvcc compiles. */
 #ifndef CUDA_EMULATOR
 
