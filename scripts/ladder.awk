@@ -1,6 +1,6 @@
 # The front page's table: every kernel on one layer, all passes, and cuDNN's best plan beside the machine's limit. Input: the CSV of common/report.c.
 # usage: awk -f scripts/ladder.awk docs/results/h200/bench.csv      -v layer=SHAPE for another one
-# Kernels come as the CSV has them. A time, rate or share that was not measured is an empty cell.
+# Kernels come by their names. A time, rate or share that was not measured is an empty cell.
 BEGIN { FS = ","; if (layer == "") layer = "mb16ic64ih56oc128oh56kh3ph1"; passes = split("fprop dgrad wgrad", pass_name, " ") }
 NR == 1 {
   for (i = 1; i <= NF; i++) column[$i] = i
@@ -46,6 +46,8 @@ function row(name, title,    i, line) {
 }
 END {
   if (!count) { print "ladder.awk: expected rows of " layer > "/dev/stderr"; exit 2 }
+  for (i = 2; i <= count; i++) # insertion sort
+    for (j = i; j > 1 && order[j] < order[j - 1]; j--) { name = order[j]; order[j] = order[j - 1]; order[j - 1] = name }
   print "| kernel | on | fprop, ms | dgrad, ms | wgrad, ms | TFLOP/s: f / d / w | of the limit: f / d / w | cuDNN's time over ours: f / d / w |\n|---|---|--:|--:|--:|--:|--:|--:|"
   for (i = 1; i <= count; i++) row(order[i], (path = file(kernel[order[i]])) == "" ? "`" kernel[order[i]] "`" : "[`" kernel[order[i]] "`](" path ")")
   for (i = 1; i <= last_count; i++) row(last[i], "cuDNN's best plan")

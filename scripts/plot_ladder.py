@@ -27,7 +27,7 @@ def plot(rows, layer, source):
     labels = 0.3 + 0.066 * max(len(line.label) for line in lines)
     width = (style.WIDTH - labels - 0.1) / len(passes)
     low = min(row.tflops() for row in rows) / 1.6
-    high = max(row.tflops(row.floor_us or row.us) for row in rows) * 1.6
+    high = max(max(row.tflops(), row.tflops(row.floor_us or row.us)) for row in rows) * 1.6
     for i, conv_pass in enumerate(passes):
         left = labels + i * width
         ax = style.panel(fig, left, left + width - NUMBERS, top - 0.22 / total, bottom + 0.4 / total)

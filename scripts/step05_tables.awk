@@ -1,5 +1,5 @@
 # Tables of docs/05_im2col_gemm.md, in Markdown.
-# usage: awk -f scripts/step05_tables.awk -v table=layers -v pass=fprop -v batch=16 docs/results/h200/resnet50-05.csv   ResNet-50, layer by layer, beside cuDNN
+# usage: awk -f scripts/step05_tables.awk -v table=layers -v pass=fprop -v batch=16 docs/results/h200/bench-05.csv   ResNet-50, layer by layer, beside cuDNN
 #        awk -f scripts/step05_tables.awk -v table=cublas docs/results/h200/cublas.csv                                   the product alone, beside cuBLAS
 # One number: -v table=geomean -v pass= -v batch= -v which=direct|fastest: cuDNN's time over ours, geometric mean of all layers, each once.
 function split_csv(line, field,    n, i, c, quoted) {

@@ -45,7 +45,7 @@ ok $? "a picture of results that have changed is noticed"
 rm "$T/$results/bench.csv"
 ! is_current "$T" docs/figures/ladder.svg
 ok $? "a picture of results that are gone is noticed"
-sed 's/sha256=//' docs/figures/ladder.svg >"$T/ladder.svg"
+sed 's/sha256=//g' docs/figures/ladder.svg >"$T/ladder.svg"
 ! is_current . "$T/ladder.svg"
 ok $? "a picture that names no results is noticed"
 
