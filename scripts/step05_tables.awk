@@ -1,7 +1,15 @@
 # Tables of docs/05_im2col_gemm.md, in Markdown.
 # usage: awk -f scripts/step05_tables.awk -v table=layers -v pass=fprop -v batch=16 docs/results/h200/bench-05.csv   ResNet-50, layer by layer, beside cuDNN
 #        awk -f scripts/step05_tables.awk -v table=cublas docs/results/h200/cublas.csv                                   the product alone, beside cuBLAS
-# One number: -v table=geomean -v pass= -v batch= -v which=direct|fastest: cuDNN's time over ours, geometric mean of all layers, each once.
+#        awk -f scripts/step05_tables.awk -v table=first -v layer=mb16ic64ih56oc128oh56kh3ph1 docs/results/h200/bench.csv   one layer, all kernels of the step
+#        awk -f scripts/step05_tables.awk -v table=winograd docs/results/h200/{bench,bench-05,large-05}.csv              what 05i's arithmetic and bytes take
+#        scripts/step05.sh occupancy | cuts: what fits on an SM (registers-05, calibrate, a list), and how products are cut (a list)
+# One number, of the tables of layers: -v pass= -v batch= [-v only=REGEX of shapes] and -v table=
+#   geomean, -v which=direct|fastest   cuDNN's time over ours, geometric mean, each layer once
+#   share, -v which=direct|cudnn       of the floor, geometric mean
+#   losses, -v which=direct|fastest    layers in which cuDNN is faster
+#   least, most -v which=              the smallest and the largest of cuDNN's time over ours
+#   chosen, problems                   of all rows: problems that two or more of our kernels were timed on, and those in which main.c's rule takes the fastest
 function split_csv(line, field,    n, i, c, quoted) {
   n = 1; field[1] = ""; quoted = 0
   for (i = 1; i <= length(line); i++) {
@@ -13,21 +21,69 @@ function split_csv(line, field,    n, i, c, quoted) {
   return n
 }
 function stop(words) { print "step05_tables.awk: expected " words > "/dev/stderr"; failed = 1; exit 2 }
-function time(us) { return us == "" ? "" : us >= 99.95 ? sprintf("%.0f", us) : sprintf("%.1f", us) }
+function time(us) { return us == "" ? "" : us + 0 >= 99.95 ? sprintf("%.0f", us) : sprintf("%.1f", us) }
 function number(text, field,    at) { return match(text, field "[0-9]+") ? substr(text, RSTART + length(field), RLENGTH - length(field)) + 0 : 0 }
 function words(shape) {
   return number(shape, "kh") " x " number(shape, "kh") ", " number(shape, "ic") " to " number(shape, "oc") ", " number(shape, "ih") " x " number(shape, "ih") (number(shape, "sh") > 1 ? ", stride " number(shape, "sh") : "")
 }
-# The engines of cuDNN 9.19 that it notes as Winograd ones (build/cuda/tools/cudnn_plans prints an engine's notes).
-BEGIN { winograd_engine["fprop"] = "^eng6(_|$)"; winograd_engine["dgrad"] = "^eng7(_|$)"; winograd_engine["wgrad"] = "^eng17(_|$)" }
+# Engines of cuDNN 9.19 that compute as Winograd did: noted so (build/cuda/tools/cudnn_plans prints the notes), or by their counts (docs/measuring.md).
+BEGIN {
+  FS = ","
+  # What the table `occupancy` shows: kernel, pass, layer, the number of the launch, and what nvcc calls it.
+  first = "mb16ic64ih56oc128oh56kh3ph1"; small = "mb16ic512ih7oc512oh7kh3ph1"; stem = "mb16ic3ih224oc64oh112kh7sh2ph3"
+  row("05a", "fprop", first, 2, "matmul_kernel"); row("05b", "fprop", first, 1, "implicit_kernel"); row("05c", "fprop", first, 1, "pipelined_kernel<128 0>")
+  row("05d", "fprop", small, 1, "split_kernel<BM 0>"); row("05e", "dgrad", first, 1, "columns_kernel"); row("05f", "dgrad", first, 1, "dgrad_kernel<BM>"); row("05g", "wgrad", first, 1, "wgrad_kernel<BM>")
+  row("05h", "fprop", first, 2, "multiply_kernel<128 64 16>"); row("05i", "fprop", first, 1, "transform_kernel<4 0>"); row("05i", "fprop", first, 2, "multiply_kernel<128 64 36>"); row("05i", "fprop", first, 3, "output_kernel<4>")
+  row("05j", "dgrad", stem, 1, "few_kernel<6 4>")
+  winograd_engine["fprop"] = "^eng6(_|$)"; winograd_engine["dgrad"] = "^eng7(_|$)"; winograd_engine["wgrad"] = "^eng17(_|$)"
+}
+function row(name, of, layer, launch, called) { row_kernel[++row_count] = name; row_pass[row_count] = of; row_shape[row_count] = layer; row_launch[row_count] = launch; row_function[row_count] = called }
+function ceil(x) { return x == int(x) ? x : int(x) + 1 }
+# The kernel that main.c's choose() takes for random data.
+function chosen(of, text,    c, k) {
+  c = number(text, "ic"); k = number(text, "oc")
+  if (of != "wgrad" && number(text, "kh") == 3 && number(text, "sh") < 2 && c >= 64 && k >= 64) return "05i"
+  return of == "dgrad" ? (c <= 4 ? "05j" : "05f") : of == "wgrad" ? "05g" : "05d"
+}
+FNR == 1 && (FILENAME == "-" || FILENAME == "/dev/stdin") { listing = 1 }
+listing && /^(g[0-9]+)?mb/ { shape = $0; if (!(shape in listed)) { listed[shape] = 1; order[++shapes] = shape } }
+listing && /^  05/ { kernel = substr($0, 3, 3); pass_listed = substr($0, 8, 5); launches = 0 }
+listing && /^ +grid / {
+  split($0, word, " "); launches++
+  blocks_x[kernel, pass_listed, shape, launches] = word[2]; blocks_y[kernel, pass_listed, shape, launches] = word[4]
+  threads[kernel, pass_listed, shape, launches] = word[8] * word[10] * word[12]
+  match($0, /shared [0-9]+ [+] [0-9]+/); split(substr($0, RSTART, RLENGTH), word, " ")
+  shared[kernel, pass_listed, shape, launches] = word[4] # the static part: nvcc knows it
+}
+listing { next }
 FNR == 1 { n = split_csv($0, head); split("", at); for (i = 1; i <= n; i++) at[head[i]] = i; next }
-{ split_csv($0, f); shape = f[at["shape"]]; kernel = f[at["kernel"]]; us = f[at["us_median"]] }
+{ split_csv($0, f) }
+("static_shared" in at) { registers[f[at["kernel"]], f[at["function"]]] = f[at["registers"]]; static_shared[f[at["kernel"]], f[at["function"]]] = f[at["static_shared"]]; next }
+("parameter" in at) { if (f[at["parameter"]] == "") machine[f[at["name"]]] = f[at["value"]]; next }
+{ shape = f[at["shape"]]; kernel = f[at["kernel"]]; us = f[at["us_median"]] }
 us == "" { next }
 table == "cublas" {
   if (!(shape in seen)) { seen[shape] = 1; order[++shapes] = shape }
   value[shape, kernel] = us; next
 }
-f[at["pass"]] != pass || shape !~ ("^mb" batch "ic") { next }
+("status" in at) && f[at["status"]] != "right" { next }
+table == "first" {
+  if (shape != layer || kernel !~ /^05/) next
+  lines[++count] = sprintf("| `%s` | %s | %s | %.1f | %.0f %% | %s%s | %.2f |", kernel, f[at["pass"]], time(us), f[at["tflops"]], 100 * f[at["floor_share"]], time(f[at["cudnn_best_us"]] + 0), f[at["cudnn_best_plan"]] ~ winograd_engine[f[at["pass"]]] ? " W" : "", f[at["ratio_best"]])
+  next
+}
+table == "winograd" {
+  if (f[at["pass"]] != "fprop" || (kernel != "05d" && kernel != "05i") || number(shape, "kh") != 3 || number(shape, "sh") > 1) next
+  if (!(shape in floor)) order[++shapes] = shape
+  floor[shape] = f[at["floor_us"]] + 0; value[shape, kernel] = us + 0; next
+}
+table == "chosen" || table == "problems" {
+  if (kernel !~ /^05/) next
+  key = f[at["pass"]] SUBSEP shape; timed[key]++; value[key, kernel] = us + 0
+  if (!(key in direct) || us + 0 < direct[key]) { direct[key] = us + 0; by[key] = kernel }
+  next
+}
+f[at["pass"]] != pass || shape !~ ("^mb" batch "ic") || shape !~ only { next }
 {
   if (!(shape in floor)) { order[++shapes] = shape; floor[shape] = f[at["floor_us"]] + 0; cudnn[shape] = f[at["cudnn_best_us"]] + 0; plan[shape] = f[at["cudnn_best_plan"]] }
   winograd = kernel ~ /^05[hi]$/
@@ -36,6 +92,45 @@ f[at["pass"]] != pass || shape !~ ("^mb" batch "ic") { next }
 }
 END {
   if (failed) exit 2
+  if (table == "shapes") { for (i = 1; i <= row_count; i++) if (!seen[row_shape[i]]++) print row_shape[i]; exit }
+  if (table == "first") {
+    if (!count) stop("rows of step 05 on -v layer=")
+    print "| kernel | pass | us | TFLOP/s | of the limit | cuDNN's best, us | its time over ours |\n|---|---|--:|--:|--:|--:|--:|"
+    for (i = 1; i <= count; i++) print lines[i]
+    exit
+  }
+  if (table == "chosen" || table == "problems") {
+    for (key in timed) if (timed[key] > 1) { split(key, part, SUBSEP); all++; right += by[key] == chosen(part[1], part[2]) }
+    if (!all) stop("problems with two kernels")
+    printf "%d", table == "chosen" ? right : all
+    exit
+  }
+  if (table == "occupancy") {
+    print "| | function | layer | threads of a block | registers of a thread | shared memory of a block | blocks an SM: by registers | by shared memory | by threads | warps an SM | of " machine["device_warps"] " |\n|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+    for (i = 1; i <= row_count; i++) {
+      k = row_kernel[i]; key = k SUBSEP row_pass[i] SUBSEP row_shape[i] SUBSEP row_launch[i]; called = row_function[i]
+      if (!(key in threads)) stop("a line of " k " in the list of " row_shape[i])
+      t = threads[key]; sub(/BM/, t / 2, called)
+      if (!((k, called) in registers)) stop("registers of " k " " called)
+      bytes = shared[key] + static_shared[k, called]; used = registers[k, called]
+      by_registers = int(machine["device_registers"] * 256 / (ceil(registers[k, called] / 8) * 8 * t))
+      by_shared = int(machine["device_shared"] * 1024 / (bytes + 1024)); by_threads = int(machine["device_warps"] * 32 / t)
+      least = by_registers < by_shared ? by_registers : by_shared; if (by_threads < least) least = by_threads
+      gsub(/ /, ", ", called)
+      printf "| `%s` | `%s` | %s | %d | %d | %d | %d | %d | %d | %d | %.0f %% |\n", k, called, words(row_shape[i]), t, used, bytes, by_registers, by_shared, by_threads, least * t / 32, 100 * least * t / 32 / machine["device_warps"]
+    }
+    exit
+  }
+  if (table == "cuts") {
+    if (!shapes) stop("a list of layers")
+    print "| layer, 16 images | fprop | tiles | of | slices | blocks | places for them | wgrad | tiles | of | slices |\n|---|---|--:|--:|--:|--:|--:|---|--:|--:|--:|"
+    for (i = 1; i <= shapes; i++) {
+      s = order[i]; d = "05d" SUBSEP "fprop" SUBSEP s SUBSEP 1; g = "05g" SUBSEP "wgrad" SUBSEP s SUBSEP 1
+      if (!(d in threads) || !(g in threads)) stop("lines of 05d and 05g in the list of " s)
+      printf "| %s | `05d` | %d | %d x 128 | %d | %d | %d | `05g` | %d | %d x 128 | %d |\n", words(s), blocks_x[d], threads[d] / 2, blocks_y[d], blocks_x[d] * blocks_y[d], 132 * 512 / threads[d], blocks_x[g], threads[g] / 2, blocks_y[g]
+    }
+    exit
+  }
   if (!shapes) stop("rows of " (table == "cublas" ? "cuBLAS" : pass " with " batch " images"))
   if (table == "cublas") {
     print "| filters x windows x their length | `05a`: windows written | `05a`'s product | cuBLAS's product | cuBLAS, image by image | `05c`, all of it | `05d`, all of it |"
@@ -47,6 +142,18 @@ END {
     }
     exit
   }
+  if (table == "winograd") {
+    print "| layer | direct: multiply-adds, us | `05d`, us | `05i`: multiply-adds, us | U, V, M: MB | all bytes, us | both | `05i`, us | `05d` / `05i` |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+    for (i = 1; i <= shapes; i++) {
+      s = order[i]; c = number(s, "ic"); k = number(s, "oc"); n = number(s, "mb"); p = number(s, "oh"); h = number(s, "ih")
+      if (!((s, "05d") in value) || !((s, "05i") in value)) stop("times of 05d and 05i for " s)
+      tiles = n * ceil(p / 4) ^ 2; mb = 36 * 4 * (c * k + (c + k) * tiles)
+      adds = 36 * c * k * tiles * 2 / peak / 1e6; moved = (2 * mb + 4 * (n * (c * h * h + k * p * p) + 9 * c * k)) / bandwidth / 1e6
+      printf "| %d: %s | %s | %s | %s | %.0f | %s | %s | %s | %.2f |\n", n, words(s), time(floor[s]), time(value[s, "05d"]), time(adds), mb / 1e6, time(moved), time(adds + moved), time(value[s, "05i"]), value[s, "05d"] / value[s, "05i"]
+    }
+    exit
+  }
+  for (s in transformed) any = 1
   for (i = 1; i <= shapes; i++) {
     s = order[i]
     if (!(s in direct)) stop("a direct kernel for " s)
@@ -54,11 +161,20 @@ END {
     least = has && transformed[s] < direct[s] ? transformed[s] : direct[s]
     if (!cudnn[s]) stop("cuDNN's time for " s)
     logs["direct"] += log(cudnn[s] / direct[s]); logs["fastest"] += log(cudnn[s] / least)
-    line[i] = sprintf("| %s | %s | `%s` %s | %.0f %% | %s | %s%s | %.2f | %s |", words(s), time(floor[s]), by[s], time(direct[s]), 100 * floor[s] / direct[s], has ? time(transformed[s]) : "", time(cudnn[s]), plan[s] ~ winograd_engine[pass] ? " W" : "", cudnn[s] / direct[s], has ? sprintf("%.2f", cudnn[s] / least) : "")
+    shares["direct"] += log(floor[s] / direct[s]); shares["cudnn"] += log(floor[s] / cudnn[s])
+    over["direct"] = cudnn[s] / direct[s]; over["fastest"] = cudnn[s] / least
+    if (over[which] < 1) losses++
+    if (i == 1 || over[which] < smallest) smallest = over[which]
+    if (over[which] > largest) largest = over[which]
+    line[i] = sprintf("| %s | %s | `%s` %s | %.0f %% |%s %s%s | %.2f |%s", words(s), time(floor[s]), by[s], time(direct[s]), 100 * floor[s] / direct[s], any ? (has ? " " time(transformed[s]) " |" : " |") : "", time(cudnn[s]), plan[s] ~ winograd_engine[pass] ? " W" : "", cudnn[s] / direct[s], any ? (has ? sprintf(" %.2f |", cudnn[s] / least) : " |") : "")
   }
   if (table == "geomean") { printf "%.2f", exp(logs[which] / shapes); exit }
-  print "| layer | floor, us | direct, us | of the floor | Winograd, us | cuDNN's best, us | its time over direct | over the faster |"
-  print "|---|--:|--:|--:|--:|--:|--:|--:|"
+  if (table == "share") { printf "%.0f", 100 * exp(shares[which] / shapes); exit }
+  if (table == "losses") { printf "%d", losses; exit }
+  if (table == "least" || table == "most") { printf "%.2f", table == "least" ? smallest : largest; exit }
+  if (table != "layers") stop("-v table=NAME (see the head), got \"" table "\"")
+  print "| layer | floor, us | direct, us | of the floor |" (any ? " `05i`, us |" : "") " cuDNN's best, us | its time over direct |" (any ? " over the faster |" : "")
+  print "|---|--:|--:|--:|" (any ? "--:|" : "") "--:|--:|" (any ? "--:|" : "")
   for (i = 1; i <= shapes; i++) print line[i]
-  printf "| geometric mean | | | | | | %.2f | %.2f |\n", exp(logs["direct"] / shapes), exp(logs["fastest"] / shapes)
+  printf "| geometric mean, each layer once | | | |%s | **%.2f** |%s\n", any ? " |" : "", exp(logs["direct"] / shapes), any ? sprintf(" **%.2f** |", exp(logs["fastest"] / shapes)) : ""
 }
