@@ -4,6 +4,8 @@
 #            ARCH=90a          compute capability to build for (default: the local GPU's)
 #            CC, CXX           gcc or clang; SHAPE, PASS, SUITE, ARGS as `make help` says; DEBUG=1 for -O0
 SHELL := /bin/bash
+# As many jobs as cores, unless -j says otherwise.
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 .DEFAULT_GOAL := help
 .SECONDARY:
 .DELETE_ON_ERROR:

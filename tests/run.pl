@@ -5,6 +5,7 @@ use warnings;
 use TAP::Harness;
 
 $| = 1;
+delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL)}; # a make that a test starts is not a part of this one
 my $harness = TAP::Harness->new({
     verbosity => 0,
     merge     => 0,
