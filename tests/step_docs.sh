@@ -46,6 +46,10 @@ refuses 'cpu_tables.awk: no rows of 00b' awk -v table=passes -f scripts/cpu_tabl
 refuses 'cpu_tables.awk: a table that is none' awk -v table=chairs -f scripts/cpu_tables.awk $results/bench.csv
 refuses 'step_tables.awk: a table that is none' awk -v table=chairs -f scripts/step_tables.awk $results/calibrate.csv
 refuses 'step_tables.awk: a step that is none' awk -v table=predict -v step=77 -f scripts/step_tables.awk $results/calibrate.csv
+refuses 'step04_tables.awk: depthwise layers of a file that has none' awk -v table=depthwise -f scripts/step04_tables.awk $results/bench.csv
+refuses 'step05_tables.awk: a batch that was not measured' awk -v table=layers -v pass=fprop -v batch=7 -f scripts/step05_tables.awk $results/bench-05.csv
+refuses 'npy_error.pl: a file that is no tensor' scripts/npy_error.pl README.md README.md
+refuses 'step05_error.sh: a shape that is none' scripts/step05_error.sh bogus
 refuses 'step_tables.awk: a profile that is missing' awk -v table=issue_ms -v kernel=01a -v pass=fprop -f scripts/step_tables.awk $results/calibrate.csv
 got=$(awk -v table=l1_ms -v n=33 -f scripts/step_tables.awk $results/calibrate.csv)
 # 16 images x 128 filters x 64 channels x (3 x 56 - 2)^2 products, 33 wavefronts for 32 of them
