@@ -15,6 +15,7 @@
 # usage: scripts/fill_docs.pl [--check] FILE.md ...     --check: changes nothing, exit status 1 if a file is stale, 2 if a command failed
 use strict;
 use warnings;
+delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL)}; # a make that a command starts is not a part of the one that started us
 use FindBin;
 use Text::ParseWords;
 require "$FindBin::Bin/result";

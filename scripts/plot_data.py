@@ -87,6 +87,9 @@ def read(paths):
                     raise BadInput(f"{path}:{number}: expected a row of common/report.c: {error}") from None
                 if fields["pass"] not in PASSES or fields["dtype"] not in DTYPES:
                     raise BadInput(f'{path}:{number}: expected one of {" ".join(PASSES + DTYPES)}, got "{fields["pass"]}" and "{fields["dtype"]}"')
+    names = {row.shape.text: row.name for row in rows if row.name}
+    for row in rows:  # run with --shape: the same layer as one that a suite has named
+        row.name = row.name or names.get(row.shape.text, "")
     gpus = sorted({row.gpu for row in rows if row.on_gpu})
     if len(gpus) > 1:
         raise BadInput(f"{paths[0]}: expected results of one GPU, got {' and '.join(gpus)}")

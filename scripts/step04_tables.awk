@@ -83,7 +83,11 @@ kind == "list" { next }
 { split_csv($0, f) }
 kind == "calibrate" && f[at["parameter"]] == "" { machine[f[at["name"]]] = f[at["value"]] }
 kind == "registers" { registers[f[at["kernel"]], f[at["function"]]] = f[at["registers"]]; static_shared[f[at["kernel"]], f[at["function"]]] = f[at["static_shared"]] }
-table == "variants" && kind == "variants" && f[at["kernel"]] ~ kernel && f[at["shape"]] ~ "kh" size "p" { lines[++count] = sprintf("| `%s` | %s | %s |", f[at["kernel"]], f[at["variant"]], f[at["us"]]) }
+table == "variants" && kind == "variants" && f[at["kernel"]] ~ kernel && f[at["shape"]] ~ "kh" size "p" {
+  line = sprintf("| `%s` | %s |", f[at["kernel"]], f[at["variant"]])
+  if (!(line in known)) { known[line] = 1; lines[++count] = line }
+  timed[line, f[at["run"]]] = time(f[at["us"]]); at_clock[f[at["run"]]] = f[at["sm_clock_mhz"]]
+}
 table == "banks" && kind == "banks" && f[at["kernel"]] ~ /^04[bdeo]$/ && (f[at["function"]] ~ /</ || f[at["function"]] == "rows_kernel") {
   lines[++count] = sprintf("| `%s` | `%s` | %d | %.0f %% |", f[at["kernel"]], f[at["function"]], f[at["ffma"]], 100 * f[at["two_in_one_bank"]] / f[at["ffma"]])
 }
@@ -130,8 +134,10 @@ END {
     }
   } else if (table == "variants") {
     need(count, "rows of variants-04.csv, with -v kernel and -v size")
-    print "| kernel | version | us |\n|---|---|--:|"
-    for (i = 1; i <= count; i++) print lines[i]
+    printf "| kernel | version |"
+    for (i = 1; i <= 3; i++) printf " run %d, us (%d MHz) |", i, at_clock[i]
+    print "\n|---|---|--:|--:|--:|"
+    for (i = 1; i <= count; i++) print lines[i] " " timed[lines[i], 1] " | " timed[lines[i], 2] " | " timed[lines[i], 3] " |"
   } else if (table == "banks") {
     need(count, "rows of scripts/register_banks.sh")
     print "| kernel | function | multiply-adds in its code | with two registers in one bank |\n|---|---|--:|--:|"
