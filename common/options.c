@@ -25,7 +25,8 @@ static const char help_text[] =
     "                     dh/dw dilation (0: none), ph/pw padding, n\"name\". Missing w-fields copy the h-fields;\n"
     "                     output or padding is deduced from the other.\n"
     "  --suite NAME|FILE  a list of such lines: a file, or one of common/suites/\n"
-    "  --random N         N small random problems: groups, strides, dilation, uneven padding (a function of --seed)\n"
+    "  --random N         N small random problems: groups, strides, dilation, uneven padding (a function of --seed);\n"
+    "                     with kernels named: N for each of them that it can do\n"
     "  --batch N          every problem with N images\n"
     "  --pass PASS        fprop, dgrad, wgrad or all (default: all)\n"
     "  --dtype TYPE       fp32 or fp16 (default: whatever the kernels do)\n"
@@ -85,12 +86,8 @@ static int read_problems(step_options *o, const char *shape, const char *suite, 
     fprintf(stderr, "--shape, --suite, --random: expected one of them\n");
     return -1;
   }
-  if (random) {
-    o->suite.problems = malloc((size_t)random * sizeof *o->suite.problems);
-    for (int i = 0; o->suite.problems && i < random; i++) o->suite.problems[i] = problem_random(o->seed * 1000003 + (uint64_t)i);
-    if (o->suite.problems) o->suite.count = random;
-    return o->suite.problems ? 0 : bad("--random", "a number of problems that fits memory", "more");
-  }
+  o->random = random;
+  if (random) return 0; /* options_draw */
   if (suite) {
     suite_path(suite, path);
     if (suite_read(&o->suite, path, error, sizeof error)) {
@@ -147,6 +144,13 @@ static bool kernels_known(const step_options *o, const conv_step *step) {
   return true;
 }
 
+static int set_batch(conv_problem *p, int batch) {
+  char error[512];
+  if (!batch || problem_set_batch(p, batch, error, sizeof error) == 0) return 0;
+  fprintf(stderr, "--batch: %s\n", error);
+  return -1;
+}
+
 int options_parse(step_options *o, const conv_step *step, int argc, char **argv) {
   enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, KERNEL, LIST, EXACT, NO_TIME, NO_CUDNN, SEARCH_CUDNN, SEED, CSV, JSON, X, W, DY, OUT, RANDOM, HELP };
   static const struct option table[] = {
@@ -195,11 +199,8 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
   if (!failed && optind < argc) failed = bad(argv[0], "options only (see --help)", argv[optind]);
   if (!failed && !kernels_known(o, step)) failed = bad("--kernel", "auto or kernels of this step (see --help)", o->kernel);
   if (!failed) failed = read_problems(o, shape, suite, (int)random);
-  for (int i = 0; !failed && batch && i < o->suite.count; i++) {
-    char error[512];
-    failed = problem_set_batch(&o->suite.problems[i], (int)batch, error, sizeof error);
-    if (failed) fprintf(stderr, "--batch: %s\n", error);
-  }
+  o->batch = (int)batch;
+  for (int i = 0; !failed && i < o->suite.count; i++) failed = set_batch(&o->suite.problems[i], o->batch);
   if (!failed) failed = check_files(o);
   if (failed) {
     options_free(o);
@@ -208,11 +209,48 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
   return 0;
 }
 
-bool options_names(const step_options *o, const char *kernel) {
+/* May a kernel of this name take part? With "auto" every one, before the rule. */
+static bool named(const step_options *o, const char *kernel) {
   const size_t length = strlen(kernel);
   for (const char *name = o->kernel; name; name = strchr(name, ',') ? strchr(name, ',') + 1 : NULL)
     if (strcspn(name, ",") == length && memcmp(name, kernel, length) == 0) return true;
   return !o->kernel || strcmp(o->kernel, "auto") == 0;
+}
+
+bool options_select(const step_options *o, const conv_kernel *k) {
+  return o->passes[k->pass] && o->dtypes[k->dtype] && o->layouts[k->layout] && named(o, k->name);
+}
+
+/* Problem number i of --random: for a kernel every other one is of a kind that some kernels are made for. */
+static conv_problem draw(const step_options *o, bool for_kernel, uint64_t i) {
+  const uint64_t seed = o->seed * 1000003 + i;
+  return for_kernel && i % 2 ? problem_random_special(seed) : problem_random(seed);
+}
+
+int options_draw(step_options *o, const conv_step *step, const conv_device *device) {
+  enum { MOST_DRAWS = 1000 /* for one that a kernel can do */ };
+  const bool for_kernel = o->kernel && strcmp(o->kernel, "auto") != 0;
+  if (!o->random) return 0;
+  const size_t most = (size_t)o->random * (size_t)(for_kernel ? step->kernel_count : 1);
+  o->suite.problems = malloc(most * sizeof *o->suite.problems);
+  if (!o->suite.problems) return bad("--random", "a number of problems that fits memory", "more");
+  for (int k = 0; k < (for_kernel ? step->kernel_count : 1); k++) {
+    const conv_kernel *kernel = for_kernel ? step->kernels[k] : NULL;
+    if (kernel && !options_select(o, kernel)) continue;
+    int found = 0;
+    const int64_t draws = (int64_t)o->random * MOST_DRAWS;
+    for (int64_t i = 0; found < o->random && i < draws; i++) {
+      conv_problem p = draw(o, for_kernel, (uint64_t)(k * draws + i)); /* for every kernel others */
+      if (set_batch(&p, o->batch)) return -1;
+      if (kernel && kernel->unsupported && kernel->unsupported(&p, device)) continue;
+      o->suite.problems[o->suite.count++] = p;
+      found++;
+    }
+    if (found == o->random) continue;
+    fprintf(stderr, "--random: expected to draw %d problems that %s can do, drew %d\n", o->random, kernel->name, found);
+    return -1;
+  }
+  return 0;
 }
 
 bool options_from_files(const step_options *o) { return o->npy_in[0] || o->npy_in[1] || o->npy_in[2]; }

@@ -82,6 +82,9 @@ void suite_free(conv_suite *suite);
 
 /* A random small problem for tests, a function of the seed alone: groups, strides, dilation and uneven padding included. */
 conv_problem problem_random(uint64_t seed);
+/* One of the kinds that some kernels are made for, which problem_random hardly ever hits: depthwise with channels in eights, a picture with a filter
+ * of up to 31 x 31, a layer of 3 x 3 or of 1 x 1 filters. */
+conv_problem problem_random_special(uint64_t seed);
 
 #ifdef __cplusplus
 }

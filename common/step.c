@@ -8,10 +8,6 @@
 #include "common/list.h"
 #include "common/trial.h"
 
-static bool selected(const step_options *o, const conv_kernel *k) {
-  return o->passes[k->pass] && o->dtypes[k->dtype] && o->layouts[k->layout] && options_names(o, k->name);
-}
-
 /* Leaves the kernel that the step's rule takes, where one was asked for; else only notes it. */
 static void choose(trial *t, const conv_step *step, const step_options *o) {
   const bool own = t->dtype == DTYPE_FP16 && step->choose_fp16, random = !options_from_files(o);
@@ -32,7 +28,7 @@ static int list_kernels(const conv_step *step, const step_options *o, const mach
     printf("\n%s\n", shape);
     for (int k = 0; k < step->kernel_count; k++) {
       const conv_kernel *kernel = step->kernels[k];
-      if (!selected(o, kernel)) continue;
+      if (!options_select(o, kernel)) continue;
       printf("  %-4s %s %s %s  %s\n", kernel->name, pass_name(kernel->pass), dtype_name(kernel->dtype), layout_name(kernel->layout), kernel->idea);
       const char *reason = kernel->unsupported ? kernel->unsupported(p, &m->device) : NULL;
       if (reason) {
@@ -56,7 +52,7 @@ static int collect(trial *t, const conv_step *step, const step_options *o) {
   t->kernel_count = 0;
   for (int k = 0; k < step->kernel_count; k++) {
     const conv_kernel *kernel = step->kernels[k];
-    if (!selected(o, kernel) || kernel->pass != t->pass || kernel->dtype != t->dtype || kernel->layout != t->layout) continue;
+    if (!options_select(o, kernel) || kernel->pass != t->pass || kernel->dtype != t->dtype || kernel->layout != t->layout) continue;
     if (t->kernel_count == TRIAL_KERNELS) {
       fprintf(stderr, "step %s: more than %d kernels for one trial; raise TRIAL_KERNELS\n", step->number, TRIAL_KERNELS);
       abort();
@@ -107,6 +103,11 @@ int step_main(const conv_step *step, int argc, char **argv) {
     m = gpu;
   } else {
     fprintf(stderr, "%s\n", error);
+    options_free(&options);
+    return 2;
+  }
+
+  if (options_draw(&options, step, &m.device)) {
     options_free(&options);
     return 2;
   }

@@ -128,3 +128,41 @@ conv_problem problem_random(uint64_t seed) {
   p.repeat = 1;
   return p;
 }
+
+/* An axis of the kind that networks and pictures have: odd filter, no dilation, as many zeros on either side as the filter reaches over, or now and
+ * then others. */
+static void centred_axis(uint64_t seed, int size, int filter, int stride, int *in, int *out, int *pad_lo, int *pad_hi) {
+  const int pad = random_below(seed, 0, 4) ? filter / 2 : (int)random_below(seed, 1, (uint64_t)filter);
+  *in = size + 2 * pad < filter ? filter : size;
+  *out = (*in + 2 * pad - filter) / stride + 1;
+  const int used = (*out - 1) * stride + filter - *in - pad;
+  *pad_lo = pad, *pad_hi = used > 0 ? used : 0;
+}
+
+conv_problem problem_random_special(uint64_t seed) {
+  static const int pictures[] = {1, 3, 5, 7, 9, 9, 9, 11, 13, 15, 31};
+  conv_problem p = {.N = 1 + (int)random_below(seed, 0, 3), .stride_h = 1, .stride_w = 1, .dil_h = 1, .dil_w = 1, .groups = 1, .repeat = 1};
+  int h = 1 + (int)random_below(seed, 1, 20), w = 1 + (int)random_below(seed, 2, 20);
+  switch (random_below(seed, 3, 4)) {
+    case 0: /* depthwise, channels in eights */
+      p.groups = p.C = p.K = 8 * (1 + (int)random_below(seed, 4, 6));
+      p.R = p.S = 3 + 2 * (int)random_below(seed, 5, 3);
+      p.stride_h = p.stride_w = 1 + (int)random_below(seed, 6, 2);
+      break;
+    case 1: /* a picture, or a few that have nothing to do with each other; one or two filters on each */
+      p.groups = p.C = 1 + (int)random_below(seed, 4, 3);
+      p.K = p.C * (1 + (int)random_below(seed, 5, 2));
+      p.R = p.S = pictures[random_below(seed, 6, sizeof pictures / sizeof *pictures)];
+      h += (int)random_below(seed, 7, 60), w = 4 * (w + (int)random_below(seed, 8, 20));
+      break;
+    case 2: /* a layer of 3x3 filters */
+      p.C = 1 + (int)random_below(seed, 4, 40), p.K = 1 + (int)random_below(seed, 5, 70), p.R = p.S = 3;
+      break;
+    default: /* of 1x1 filters */
+      p.C = 1 + (int)random_below(seed, 4, 40), p.K = 1 + (int)random_below(seed, 5, 70), p.R = p.S = 1;
+      p.stride_h = p.stride_w = 1 + (int)random_below(seed, 6, 2);
+  }
+  centred_axis(random_bits(seed, 9), h, p.R, p.stride_h, &p.H, &p.P, &p.pad_top, &p.pad_bottom);
+  centred_axis(random_bits(seed, 10), w, p.S, p.stride_w, &p.W, &p.Q, &p.pad_left, &p.pad_right);
+  return p;
+}

@@ -46,6 +46,8 @@ refused '--pass, --dtype, --layout, --kernel: expected a combination that step 0
 refused '--seed: expected an integer from 0 to 9223372036854775807, got "x"' --seed x
 refused '--batch: expected an integer from 1 to 2147483647, got "0"' --batch 0
 refused '--random: expected an integer from 1 to 1000000, got "0"' --random 0
+out=$("$B/04" --random 2 --kernel 04e --batch 70000 --csv "$folder/o.csv" 2>&1 >/dev/null)
+ok "$([ $? -eq 2 ] && [ "$out" = '--random: expected to draw 2 problems that 04e can do, drew 0' ] && [ ! -e "$folder/o.csv" ] && echo 0 || echo 1)" "--random for a kernel that can do none: $out"
 refused '--shape, --suite, --random: expected one of them' --shape ic1ih5oc1kh3 --suite nasty
 refused "$B/02: expected options only (see --help), got \"ic1ih5oc1kh3\"" ic1ih5oc1kh3
 refused "$B/02: unrecognized option '--shapes'" --shapes ic1ih5oc1kh3

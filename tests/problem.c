@@ -53,7 +53,7 @@ static void printing(void) {
   int same = 0;
   enum { PROBLEMS = 20000 };
   for (uint64_t seed = 0; seed < PROBLEMS; seed++) {
-    p = problem_random(seed);
+    p = seed % 2 ? problem_random(seed) : problem_random_special(seed);
     const int length = problem_print(&p, text, sizeof text);
     const bool equal = length < (int)sizeof text && problem_parse(&again, text, error, sizeof error) == 0 && problem_equal(&p, &again);
     same += equal;
