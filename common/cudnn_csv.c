@@ -10,7 +10,7 @@
 
 static const char header[] =
     "shape,name,count,pass,dtype,layout,graph,gpu,sm_clock_mhz,power_w,driver,cuda,cudnn,date,best_us,best_min_us,best_p90_us,best_plan,best_notes,"
-    "best_workspace,best_bound_share,best_plain_share,heur_us,heur_plan,from,plans_timed,plans_cut,seconds,floor_us,floor_share";
+    "best_workspace,best_bound_share,best_plain_share,heur_us,heur_plan,from,plans_timed,plans_cut,seconds,floor_us,floor_share,left_out_us,left_out_plan,left_out_share";
 
 int cudnn_fastest(const cudnn_baseline *baseline, const contender *turn) {
   int best = 0;
@@ -49,9 +49,13 @@ static void write_row(FILE *f, const cudnn_task *task, const machine *m, const c
     fprintf(f, ",,");
   fprintf(f, ",%s,%d,%d,%.1f,", b->counts.from_file ? "winners" : "search", b->counts.timed, b->counts.cut, b->counts.seconds);
   if (floor_us > 0)
-    fprintf(f, "%.3f,%.4f\n", floor_us, floor_us / turn[best].median_us);
+    fprintf(f, "%.3f,%.4f", floor_us, floor_us / turn[best].median_us);
   else
-    fprintf(f, ",\n");
+    fputc(',', f);
+  if (b->counts.wrong) /* the time is the search's, not taken in turns */
+    fprintf(f, ",%.3f,%s,%.4f\n", b->counts.wrong_us, b->counts.wrong_tag, b->counts.wrong_share);
+  else
+    fprintf(f, ",,,\n");
 }
 
 int cudnn_csv_add(const char *path, const cudnn_task *task, const machine *m, const cudnn_baseline *baseline, const contender *turn, char *error,

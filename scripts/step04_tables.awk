@@ -6,6 +6,7 @@
 #   banks       multiply-adds with two registers in one bank (banks-04.csv)
 #   work        bytes, multiply-adds and products of tensor cores of the depthwise layers listed, as times (calibrate.csv, a list)
 #   depthwise   every depthwise layer, three passes: the fastest of ours beside cuDNN's best (depthwise.csv)
+#   left_out    cuDNN's fastest plans for wgrad that are beyond the error bound, beside ours (depthwise.csv, cudnn_left_out.csv)
 #   occupancy   what fits on an SM, and what limits it (registers-04, calibrate, a list): scripts/step04.sh
 #   A single number: mean, with -v pass= (of depthwise; -v counted=1: every layer as often as its network has it; -v only=REGEX of shapes);
 #   plain, with -v pass=: layers whose fastest is no tensor-core kernel; best, the rows in which main.c's rule for fp16 takes the fastest; worst, how many times as long as the fastest the one that it takes lasts
@@ -68,7 +69,7 @@ function fits(name, layer, called) {
 FNR == 1 {
   split("", at)
   n = split_csv($0, f); for (i = 1; i <= n; i++) at[f[i]] = i
-  kind = FILENAME == "-" || FILENAME == "" || FILENAME == "/dev/stdin" ? "list" : ("two_in_one_bank" in at) ? "banks" : ("static_shared" in at) ? "registers" : ("cudnn_best_us" in at) ? "bench" : ("variant" in at) ? "variants" : "calibrate"
+  kind = FILENAME == "-" || FILENAME == "" || FILENAME == "/dev/stdin" ? "list" : ("two_in_one_bank" in at) ? "banks" : ("static_shared" in at) ? "registers" : ("error_over_bound" in at) ? "left_out" : ("cudnn_best_us" in at) ? "bench" : ("variant" in at) ? "variants" : "calibrate"
   if (kind != "list") next
 }
 kind == "list" && /^(g[0-9]+)?mb/ { shape = $0; if (!(shape in listed)) { listed[shape] = 1; shapes[++shape_count] = shape } }
@@ -83,6 +84,7 @@ kind == "list" { next }
 { split_csv($0, f) }
 kind == "calibrate" && f[at["parameter"]] == "" { machine[f[at["name"]]] = f[at["value"]] }
 kind == "registers" { registers[f[at["kernel"]], f[at["function"]]] = f[at["registers"]]; static_shared[f[at["kernel"]], f[at["function"]]] = f[at["static_shared"]] }
+kind == "left_out" { inexact[f[at["shape"]]] = f[at["us"]] + 0; beyond[f[at["shape"]]] = f[at["error_over_bound"]] }
 table == "variants" && kind == "variants" && f[at["kernel"]] ~ kernel && f[at["shape"]] ~ "kh" size "p" {
   line = sprintf("| `%s` | %s |", f[at["kernel"]], f[at["variant"]])
   if (!(line in known)) { known[line] = 1; lines[++count] = line }
@@ -170,6 +172,14 @@ END {
       for (j = 1; j <= passes; j++) printf " | | **%.2f** |", mean_ratio(pass_of[j], weighted)
       print ""
     }
+  } else if (table == "left_out") {
+    print "| layer | ours, us | cuDNN's best within the bound | the fastest beyond it | its largest error, in bounds | its time over ours |\n|---|--:|--:|--:|--:|--:|"
+    for (i = 1; i <= layers; i++) {
+      layer = order[i]; need((layer, "wgrad") in ours, "a time of " layer " wgrad")
+      if (layer in inexact) printf "| %s | %s | %s | %s | %.0f | %.2f |\n", layer_words(layer), time(ours[layer, "wgrad"]), time(cudnn[layer, "wgrad"]), time(inexact[layer]), beyond[layer], inexact[layer] / ours[layer, "wgrad"]
+      if ((layer in inexact) && inexact[layer] < cudnn[layer, "wgrad"]) cudnn[layer, "wgrad"] = inexact[layer]
+    }
+    printf "| geometric mean of all %d layers, were both admitted | | | | | **%.2f** |\n", layers, mean_ratio("wgrad", 0)
   } else if (table == "occupancy") {
     print "| | layer | threads of a block | registers of a thread | shared memory of a block | blocks an SM: by registers | by shared memory | by threads | warps an SM | of " machine["device_warps"] " |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     for (i = 1; i <= row_count; i++) {
