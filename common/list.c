@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "common/symbol.h"
+
 static cudaError_t print_node(FILE *out, cudaGraphNode_t node) {
   enum cudaGraphNodeType type;
   struct cudaKernelNodeParams launch;
@@ -20,7 +22,9 @@ static cudaError_t print_node(FILE *out, cudaGraphNode_t node) {
     fprintf(out, "%d registers", attributes.numRegs);
   else
     fprintf(out, "registers: known to nvcc only");
-  fprintf(out, "  %s\n", name);
+  char *readable = symbol_readable(name);
+  fprintf(out, "  %s\n", readable ? readable : name);
+  free(readable);
   return cudaSuccess;
 }
 

@@ -1,8 +1,10 @@
 /* Launches: the table of kernels, the checks of a launch configuration, the run itself. */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/symbol.h"
 #include "tool.h"
 
 static emu_kernel *kernels;
@@ -12,6 +14,14 @@ static emu_kernel *find_kernel(const void *function) {
   emu_kernel *k = kernels;
   while (k != NULL && k->function != function) k = k->next;
   return k;
+}
+
+/* The function's own name, with the numbers of a template. A launch may have written a pointer's name; and a function that only its file sees
+ * has none. */
+static char *name_of(const void *function, const char *launched_as) {
+  Dl_info info;
+  if (dladdr(function, &info) != 0 && info.dli_sname != NULL && info.dli_saddr == function) return symbol_readable(info.dli_sname);
+  return launched_as == NULL ? NULL : strdup(launched_as);
 }
 
 /* Adds the kernel when it is new, and learns its name if that was unknown. */
@@ -24,7 +34,7 @@ emu_kernel *emu_kernel_of(const void *function, const char *name) {
     k->next = kernels;
     kernels = k;
   }
-  if (k->name == NULL && name != NULL) k->name = strdup(name);
+  if (k->name == NULL) k->name = name_of(function, name);
   return k;
 }
 
@@ -56,6 +66,7 @@ cudaError_t emu_run_call(const emu_call *call) {
   emu_launch launch = {.call = *call, .lock = PTHREAD_MUTEX_INITIALIZER};
   pthread_mutex_lock(&launching);
   launch.kernel = emu_kernel_of(call->function, call->name);
+  launch.call.name = launch.kernel->name;
   launch.serial = ++serial;
   launch.threads_per_block = call->block.x * call->block.y * call->block.z;
   launch.block_count = (uint64_t)call->grid.x * call->grid.y * call->grid.z;
