@@ -56,6 +56,7 @@ typedef struct cudnn_options {
   bool search;            /* even if the winners' file knows the task */
   bool keep_all;          /* list every timed plan in `all` */
   bool any_math;          /* also engines that round inputs to less than the task does (TF32): what would they bring? */
+  bool direct;            /* only engines that multiply as often as the formula says: none noted as Winograd or FFT, no error like theirs */
   const char *winners[2]; /* files of earlier winners to look the task up in, in this order; may be NULL or missing */
   const char *append_to;  /* a file that gets a line after a search; may be NULL */
   const char *gpu;        /* the GPU's name, the winners' key */

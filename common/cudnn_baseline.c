@@ -143,7 +143,7 @@ static int keep(cudnn_baseline *b, tried_plan *tried, const cudnn_truth *truth, 
     bool right = false, ignored;
     const bool random = truth->reference->random;
     const double plain = cudnn_growth(&s->task, 0, random), growth = cudnn_growth(&s->task, c.note_bits, random);
-    const double wide = cudnn_unnoted_growth(&s->task, c.note_bits, random);
+    const double wide = s->search.options.direct ? 0 : cudnn_unnoted_growth(&s->task, c.note_bits, random);
     if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, growth, &right, &c.worst_share, error, error_size)) return -2;
     c.plain_share = c.worst_share;
     if (!right && wide > growth) {

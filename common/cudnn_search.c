@@ -65,6 +65,7 @@ static bool hopeless(const plan_search *s, const engine_facts *facts) {
  * channels does): where results are checked, the check decides. */
 static bool admitted(const plan_search *s, unsigned notes) {
   const conv_dtype dtype = s->bench->task->dtype;
+  if (s->options.direct && notes & (1u << CUDNN_NUMERICAL_NOTE_WINOGRAD | 1u << CUDNN_NUMERICAL_NOTE_FFT)) return false;
   return s->options.any_math || notes_same_math(notes, dtype) || (s->checked && dtype == DTYPE_FP16);
 }
 

@@ -25,6 +25,7 @@ static const char help_text[] =
     "  --seconds S         of search at most (default: 10)\n"
     "  --hopeless          also plans that even at the peak of fp32 FMA would be slower than what was found; they can take 20 s to build\n"
     "  --any-math          also plans that round inputs to less, such as TF32; the winners' files are left alone\n"
+    "  --direct            no plan that computes as Winograd or FFT; the winners' files are left alone\n"
     "  --list-all          every timed plan, not only the fastest\n"
     "  --tag TAG           one plan, no search\n"
     "  --winners FILE      plans of an earlier search, if it has this problem\n"
@@ -91,7 +92,7 @@ static int read_problems(settings *s, const char *shape, const char *suite, int 
 }
 
 static int parse(settings *s, int argc, char **argv) {
-  enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, ONLY, FUSE, WORKSPACE, PLANS, SECONDS, HOPELESS, ANY_MATH, ALL, TAG, WINNERS, APPEND, CSV, NO_CHECK, HELP };
+  enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, ONLY, FUSE, WORKSPACE, PLANS, SECONDS, HOPELESS, ANY_MATH, DIRECT, ALL, TAG, WINNERS, APPEND, CSV, NO_CHECK, HELP };
   static const struct option table[] = {
       {"shape", required_argument, 0, SHAPE},     {"pass", required_argument, 0, PASS},           {"dtype", required_argument, 0, DTYPE},
       {"layout", required_argument, 0, LAYOUT},   {"only-layout", no_argument, 0, ONLY},          {"fuse", required_argument, 0, FUSE},
@@ -99,7 +100,8 @@ static int parse(settings *s, int argc, char **argv) {
       {"list-all", no_argument, 0, ALL},          {"tag", required_argument, 0, TAG},             {"winners", required_argument, 0, WINNERS},
       {"append", required_argument, 0, APPEND},   {"no-check", no_argument, 0, NO_CHECK},         {"suite", required_argument, 0, SUITE},
       {"batch", required_argument, 0, BATCH},     {"csv", required_argument, 0, CSV},             {"hopeless", no_argument, 0, HOPELESS},
-      {"help", no_argument, 0, HELP},             {"any-math", no_argument, 0, ANY_MATH},     {0},
+      {"help", no_argument, 0, HELP},             {"any-math", no_argument, 0, ANY_MATH},
+      {"direct", no_argument, 0, DIRECT},         {0},
   };
   *s = (settings){.dtype = DTYPE_FP16, .layout = LAYOUT_NHWC, .check = true};
   const char *shape = NULL, *suite = NULL, *pass = "fprop";
@@ -129,6 +131,7 @@ static int parse(settings *s, int argc, char **argv) {
       case SECONDS: failed = parse_number("--seconds", optarg, 1e6, &s->search.most_seconds); break;
       case HOPELESS: s->hopeless = true; break;
       case ANY_MATH: s->search.any_math = true; break;
+      case DIRECT: s->search.direct = true; break;
       case ALL: s->list_all = s->search.keep_all = true; break;
       case TAG: s->tag = optarg; break;
       case WINNERS: s->search.winners[0] = optarg; break;
@@ -146,7 +149,7 @@ static int parse(settings *s, int argc, char **argv) {
   if (!failed && s->fuse && (s->passes[PASS_DGRAD] || s->passes[PASS_WGRAD])) failed = bad("--fuse", "--pass fprop", pass);
   if (!failed) failed = read_problems(s, shape, suite, batch);
   s->search.layouts[s->layout] = s->only_layout;
-  if (s->search.any_math) s->search.winners[0] = s->search.append_to = NULL;
+  if (s->search.any_math || s->search.direct) s->search.winners[0] = s->search.append_to = NULL;
   return failed;
 }
 
