@@ -1,4 +1,4 @@
-/* 04d: large filters: pixels and filter in shared memory, 64 outputs in registers.
+/* 04d: large filters: pixels and filter in shared memory, 32 or 64 outputs in registers.
  *
  * Idea:     04b keeps the whole filter in registers; 15 x 15 elements do not fit. So the filter goes to shared memory, and a thread has ROWS = 4
  *           rows of COLS = 16 columns: an element that it reads serves 16 products, a pixel serves 4 rows and as many columns as fit its window.
@@ -177,5 +177,5 @@ static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cu
   return launch(&t, b->y, b->w, b->x, stream);
 }
 
-FP32_ROW(large_fprop, "04d", "large filters: 64 outputs in registers", PASS_FPROP, unsupported, launch_fprop, plain_growth_fprop);
-FP32_ROW(large_dgrad, "04d", "large filters: 64 outputs in registers", PASS_DGRAD, dgrad_unsupported, launch_dgrad, plain_growth_dgrad);
+FP32_ROW(large_fprop, "04d", "large filters: up to 64 outputs in registers", PASS_FPROP, unsupported, launch_fprop, plain_growth_fprop);
+FP32_ROW(large_dgrad, "04d", "large filters: up to 64 outputs in registers", PASS_DGRAD, dgrad_unsupported, launch_dgrad, plain_growth_dgrad);

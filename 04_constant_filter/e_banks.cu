@@ -11,8 +11,8 @@
  *           which costs nothing, as a multiply-add may write its sum to another register than it read.
  * Expect:   of 04d's FMAs more than a third read two registers of one bank, so the FMA peak is out of reach by as much. Here almost none does
  *           (scripts/register_banks.sh counts them in the machine code).
- * Cache:    the constants that instructions name lie in a cache of about 2 KiB, a filter of 31 x 31 takes 3.8. In the tile an element that was
- *           fetched serves 32 FMAs of a warp; with 8 columns instead of 16 the warps would wait for constants.
+ * Cache:    the constants that instructions name lie in a cache of about 2 KiB, a filter of 31 x 31 takes 3.8. In the tile one fetch
+ *           of two elements serves 32 FMAs, 16 each; with 8 columns instead of 16 the warps would wait for constants.
  * Sizes:    9x9, 11x11, 13x13, 15x15, 31x31, stride 1, no dilation, padding S / 2 left and right, W a multiple of 4.
  *           One input channel per output channel. One launch, and one copy of a filter, for every output channel: meant for pictures.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
