@@ -135,7 +135,12 @@ $(B)/tools/%: $(B)/common/tools/%.c.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK)
-# A tool's kernels, which only nvcc compiles, stand in a folder of its name.
+# What a tool has beside its main() stands in a folder of its name.
+$(B)/tools/cuts: $(patsubst %,$(B)/%.o,common/tools/cuts.c $(wildcard common/tools/cuts/*.c common/tools/cuts/*.cu)) $(filter-out %/main.c.o,$(call step_objects,05)) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,link $@)
+	$(Q)$(LINK)
+# Kernels of these only nvcc compiles.
 ifeq ($(BACKEND),cuda)
 $(B)/tools/calibrate: $(patsubst %,$(B)/%.o,$(wildcard common/tools/calibrate/*.cu))
 $(B)/tools/cublas: $(filter-out %/main.c.o,$(call step_objects,05))
@@ -161,7 +166,7 @@ $(foreach s,$(filter-out 00,$(STEPS)),$(eval $(call identities_rule,$(s))))
 $(LIBRARY): $(HARNESS) $(RUNTIME) $(STAMP)
 	$(Q)rm -f $@ && ar rcs $@ $(filter-out $(STAMP),$^)
 
-.PHONY: help all steps bench batch plots test image docs figures train nvcc-check compare-counts calibrate cublas clean
+.PHONY: help all steps bench batch plots test image docs figures train nvcc-check compare-counts calibrate cublas cuts clean
 help:
 	@echo "make bench                 every step: verified, and timed on a GPU; tables and CSV in build/results/"
 	@echo "make test                  all tests; ends with 'N passed, N failed'"
@@ -182,6 +187,7 @@ help:
 	@echo "make sass-02               the machine code of its hottest loops, counted by kind (needs no GPU); PASS= KERNEL= ARCH=90a"
 	@echo "make calibrate             measure this GPU's limits: bandwidths, rates, latencies; build/results/calibrate.csv (needs a GPU)"
 	@echo "make cublas                cuBLAS's matrix product beside step 05's; build/results/cublas.csv; SHAPE= SUITE= (needs a GPU)"
+	@echo "make cuts                  step 05's model of how products are cut, beside all other cuts; build/results/cuts.csv; SUITE= SHAPE= PASS= (without a GPU: by the committed times)"
 	@echo "make docs                  put the output of commands into docs/ again (make figures: draw docs/figures/ again; needs matplotlib)"
 	@echo "make train                 the three passes at work: two small layers learn a filter"
 	@echo "make clean                 remove build/"
@@ -230,11 +236,19 @@ calibrate: $(B)/tools/calibrate
 	@mkdir -p build/results
 	@$< --csv build/results/calibrate.csv $(ARGS)
 
+cuts: $(B)/tools/cuts
+	@mkdir -p build/results
+	@$< $(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))) $(if $(PASS),--pass $(call quote,$(PASS))) --csv build/results/cuts.csv $(ARGS)
+
 # cuBLAS beside step 05, on one layer or a suite.
 cublas: $(B)/tools/cublas
 	@mkdir -p build/results
 	@$< $(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))) --csv build/results/cublas.csv $(ARGS)
 else
+# The model as it is now, by the times of all cuts that are committed; of problems that are named, every cut is verified.
+cuts: $(B)/tools/cuts
+	@$< $(if $(SHAPE)$(SUITE),$(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))),--read docs/results/h200/cuts.csv) $(if $(PASS),--pass $(call quote,$(PASS))) $(ARGS)
+
 calibrate cublas:
 	@echo "$@: expected an NVIDIA GPU and nvcc, this machine has $(if $(NVCC),nvcc but no GPU,no nvcc)" >&2; exit 2
 

@@ -3,16 +3,18 @@
  * Idea:     everything that is not a multiply-add is made rare. A thread has 8 x 8 sums, so that 16 values read serve 64 FMAs; while 16 elements of
  *           the reduction are multiplied, cp.async brings the next 16; and the gather costs a table look-up, one addition and one test a pixel.
  * Change:   against 05b the register tile and the order of its FMAs (tile.h), a second buffer, and no division once the loop has begun.
- * Gather:   the reduction counts c, r, s, in the order in which w lies in memory. After 8 channels, R * S times COPY_K = 8 elements, the taps repeat:
- *           a table of these 8 * R * S elements in shared memory holds how far each lies from the window's first pixel, and which filter row and
+ * Gather:   the reduction counts c, r, s, in the order in which w lies in memory. After 16 channels, R * S times BK = 16 elements, the taps repeat:
+ *           a table of these 16 * R * S elements in shared memory holds how far each lies from the window's first pixel, and which filter row and
  *           column it belongs to, as bits. Every thread copies for one and the same pixel all the time; it knows which of that window's rows and
  *           columns lie outside the image, as bits too. One AND says whether to copy or to fill with zero.
  * Filters:  copied 4 bytes at a time, because they must be turned: a warp takes 8 neighbours of 4 filters, whole sectors, and writes them to
  *           l * (BM + 4) + k: 4 banks from l to l, 1 from k to k, all 32 different.
+ * Copies:   in four parts: after many at once a warp has to wait, and then all others for it at the barrier. They are made in the last stage, too, as
+ *           zeros: a loop without branches is one block of instructions for the assembler, which assigns its registers better then.
  * 1x1:      where pixels are rows of a matrix as they stand (1x1, stride 1, P * Q a multiple of 4), they are copied 16 bytes at a time.
- * Expect:   a warp's element of the reduction is 64 FMAs, 4 reads of 16 bytes and, with the copies, 8 instructions more: FMAs are 84 % of all, and if
- *           every clock starts one instruction that is the share of the peak. Nothing else comes near its limit: shared memory is busy half the
- *           time (two passes a read, tile.h), L2 gives 2 TB/s of its 9.
+ * Expect:   a warp's element of the reduction is 64 FMAs, 4 reads of 16 bytes and, with the copies, 6 instructions more. A read writes four registers,
+ *           which keeps FMAs from starting for 1.5 clocks, as small loops have shown: 64 of 80 clocks, 80 % of the peak. Nothing else comes near its
+ *           limit: shared memory is busy half the time (two passes a read, tile.h), L2 gives 2 TB/s of its 9.
  * Sizes:    R + S up to 30 (the bits).
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_pipeline.h>
@@ -20,8 +22,9 @@
 
 #include "05_im2col_gemm/tile.h"
 #include "common/plain.h"
+#include "common/ptx.cuh"
 
-enum { PERIOD = 8, LAST_PERIOD = 30, ALL = -1 };
+enum { PERIOD = 16, PARTS = 4, LAST_PERIOD = 30, ALL = -1 };
 
 /* Two elements of the reduction, each seen from its window: elements of x from the window's first pixel on, and the bits of which none may be
  * `missing`: filter row r is bit r, column s bit R + s, a channel that the last period does not have LAST_PERIOD. */
@@ -41,14 +44,14 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) pipelined_kernel(conv_proble
   const int image = p.P * p.Q, plane = p.H * p.W, pixels = p.N * image, first_pixel = blockIdx.x / tiles_k / p.groups * BN;
   const int thread = threadIdx.x, steps = (terms + BK - 1) / BK;
 
-  /* What this thread copies of the filters: element a_l of every COPY_K, of filters a_k, a_k + BM / 4, ... (past the last filter: of the last). */
-  const int a_l = thread % COPY_K, a_k = thread / COPY_K, a_first = min(a_l, terms - 1);
-  int a_at[4], a_left = terms - 1 - a_first; /* elements of a filter after this one */
+  /* What this thread copies of the filters: elements a_l and a_l + COPY_K of every BK, of filters a_k, a_k + BM / PARTS, ... (past the last: of the last). */
+  const int a_l = thread % COPY_K, a_k = thread / COPY_K;
+  int a_at[PARTS], a_left = terms - a_l; /* elements of a filter from here on */
 #pragma unroll
-  for (int i = 0; i < 4; i++) a_at[i] = (group * group_k + min(first_k + a_k + i * (BM / 4), group_k - 1)) * terms + a_first;
+  for (int i = 0; i < PARTS; i++) a_at[i] = (group * group_k + min(first_k + a_k + i * (BM / PARTS), group_k - 1)) * terms + a_l;
 
-  /* And of the pixels: elements b_l, b_l + 1, ... of every COPY_K, of one pixel's window; or of a quad of pixels. */
-  constexpr int B_LANES = ROWS ? BN / 4 : BN, B_COPIES = COPY_K * B_LANES / THREADS;
+  /* And of the pixels: elements b_l, b_l + 1, ... of every BK, of one pixel's window; or of a quad of pixels. */
+  constexpr int B_LANES = ROWS ? BN / 4 : BN, B_COPIES = BK * B_LANES / THREADS, B_PART = B_COPIES / PARTS;
   const int b_l = thread / B_LANES * B_COPIES, b_column = thread % B_LANES * (BN / B_LANES), b_pixel = first_pixel + b_column;
   const int n = b_pixel / image, in_h = b_pixel / p.Q % p.P * p.stride_h - p.pad_top, in_w = b_pixel % p.Q * p.stride_w - p.pad_left;
   const float *b_from = x + (n * p.C + group * group_c) * plane + in_h * p.W + in_w; /* may lie before x: then no copy is made from there */
@@ -71,42 +74,45 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) pipelined_kernel(conv_proble
     __syncthreads(); /* the table is there */
   }
 
-  /* Starts the copies of the next COPY_K elements, to rows `row` and on of the buffer at `to`. */
-  const auto copy = [&](float *to, int row) {
-    float *a_to = to + (row + a_l) * PITCH + a_k, *b_to = to + BK * PITCH + (row + b_l) * BN + b_column;
+  /* Starts one of PARTS of the copies of the next BK elements, to the buffer at `to`; past the last element zeros. */
+  const ptx_shared stage = ptx_shared_address(buffers);
+  const auto copy = [&](int to, int part) {
+    const ptx_shared a_to = stage + 4 * (to + a_l * PITCH + a_k + part * (BM / PARTS)), b_to = stage + 4 * (to + BK * PITCH + b_l * BN + b_column);
+    taps two[ROWS ? 1 : B_PART / 2];
     if constexpr (ROWS) {
-#pragma unroll
-      for (int i = 0; i < B_COPIES; i++) __pipeline_memcpy_async(b_to + i * BN, b_from + i * plane, 16, i < b_left ? 0 : 16);
-      b_from += COPY_K * plane, b_left -= COPY_K;
+      if (part < B_COPIES) ptx_cp_async<16>(b_to + 4 * part * BN, b_from + part * plane, b_left <= part);
     } else {
-      taps two[B_COPIES / 2];
 #pragma unroll
-      for (int i = 0; i < B_COPIES / 2; i++) two[i] = *(const taps *)(table + 2 * (position + b_l) + 4 * i);
+      for (int i = 0; i < B_PART / 2; i++) two[i] = *(const taps *)(table + 2 * (position + b_l + part * B_PART + 2 * i));
+    }
+    ptx_cp_async<4>(a_to, w + a_at[part], a_left <= 0);
+    ptx_cp_async<4>(a_to + 4 * COPY_K * PITCH, w + a_at[part] + COPY_K, a_left <= COPY_K);
+    a_at[part] += BK;
+    if constexpr (!ROWS) {
 #pragma unroll
-      for (int i = 0; i < B_COPIES / 2; i++) {
-        __pipeline_memcpy_async(b_to + 2 * i * BN, b_from + two[i].x, 4, two[i].y & missing ? 4 : 0);
-        __pipeline_memcpy_async(b_to + (2 * i + 1) * BN, b_from + two[i].z, 4, two[i].w & missing ? 4 : 0);
+      for (int i = 0; i < B_PART / 2; i++) {
+        ptx_cp_async<4>(b_to + 4 * (part * B_PART + 2 * i) * BN, b_from + two[i].x, two[i].y & missing);
+        ptx_cp_async<4>(b_to + 4 * (part * B_PART + 2 * i + 1) * BN, b_from + two[i].z, two[i].w & missing);
       }
-      position += COPY_K;
+    }
+    if (part < PARTS - 1) return;
+    a_left -= BK;
+    if constexpr (ROWS) {
+      b_from += BK * plane, b_left -= BK;
+    } else {
+      position += BK;
       if (position == PERIOD * filter) {
         position = 0, b_from += PERIOD * plane, b_left -= PERIOD * filter;
         if (b_left < PERIOD * filter) missing |= b_left > 0 ? 1 << LAST_PERIOD : ALL;
       }
-    }
-    const int move = min((int)COPY_K, a_left); /* past its last element a filter's last one again: the pixel is zero there */
-    a_left -= move;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      __pipeline_memcpy_async(a_to + i * (BM / 4), w + a_at[i], 4);
-      a_at[i] += move;
     }
   };
 
   const int my_row = tile_row(thread), my_col = tile_col(thread);
   float sum[TM][TN] = {};
   operands o[2]; /* of this element of the reduction and of the next */
-  copy(buffers, 0);
-  copy(buffers, COPY_K);
+#pragma unroll
+  for (int part = 0; part < PARTS; part++) copy(0, part);
   __pipeline_commit();
   __pipeline_wait_prior(0);
   __syncthreads(); /* the first stage is there */
@@ -115,7 +121,7 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) pipelined_kernel(conv_proble
   for (int left = steps; left > 0; left--) {
 #pragma unroll
     for (int l = 0; l < BK; l++) {
-      if ((l == 1 || l == 5) && left > 1) copy(buffers + (FLOATS - now), l == 1 ? 0 : COPY_K);
+      if (l % 2 && l > 1 && l / 2 <= PARTS) copy(FLOATS - now, l / 2 - 1); /* at 3, 5, 7, 9 */
       if (l == BK - 1) {
         __pipeline_commit();
         __pipeline_wait_prior(0);
@@ -123,7 +129,7 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) pipelined_kernel(conv_proble
         now = FLOATS - now;
       }
       const int next = (l + 1) % BK;
-      if (next || left > 1) read_operands(o[next % 2], buffers + now + my_row + next * PITCH, buffers + now + BK * PITCH + my_col + next * BN);
+      read_operands(o[next % 2], buffers + now + my_row + next * PITCH, buffers + now + BK * PITCH + my_col + next * BN);
       add_products(sum, o[l % 2]);
     }
   }
@@ -167,6 +173,10 @@ static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cu
   const size_t bytes = (size_t)(2 * BK * (bm + 4 + BN)) * sizeof(float) + (size_t)(PERIOD * p->R * p->S / 2) * sizeof(taps);
   const auto kernel = pixels_are_rows(p) ? (bm == 128 ? pipelined_kernel<128, true> : pipelined_kernel<64, true>)
                                          : (bm == 128 ? pipelined_kernel<128, false> : pipelined_kernel<64, false>);
+  if (bytes > 48 << 10) { /* more must be asked for */
+    const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (status) return status;
+  }
   kernel<<<blocks, 2 * bm, bytes, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
   return cudaGetLastError();
 }

@@ -15,8 +15,9 @@
 #include "05_im2col_gemm/split.h"
 #include "05_im2col_gemm/tile.h"
 #include "common/plain.h"
+#include "common/ptx.cuh"
 
-enum { PERIOD = 8, LAST_PERIOD = 30, ALL = -1, SUM_THREADS = 128, MOST_SLICES = 32 };
+enum { PERIOD = 16, PARTS = 4, LAST_PERIOD = 30, ALL = -1, SUM_THREADS = 128, MOST_SLICES = 32 };
 
 /* Two elements of the reduction, each seen from its window: elements of x from the window's first pixel on, and the bits of which none may be
  * `missing`: filter row r is bit r, column s bit R + s, a channel that the last period does not have LAST_PERIOD. */
@@ -43,14 +44,14 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) split_kernel(conv_problem p,
   const int image = p.P * p.Q, plane = p.H * p.W, pixels = p.N * image, first_pixel = blockIdx.x / tiles_k / p.groups * BN;
   const int thread = threadIdx.x, first = blockIdx.y * slice_steps, steps = min((terms + BK - 1) / BK - first, slice_steps);
 
-  /* What this thread copies of the filters: element a_l of every COPY_K, of filters a_k, a_k + BM / 4, ... (past the last filter: of the last). */
-  const int a_l = thread % COPY_K, a_k = thread / COPY_K, a_first = min(first * BK + a_l, terms - 1);
-  int a_at[4], a_left = terms - 1 - a_first; /* elements of a filter after this one */
+  /* What this thread copies of the filters: elements a_l and a_l + COPY_K of every BK, of filters a_k, a_k + BM / PARTS, ... (past the last: of the last). */
+  const int a_l = thread % COPY_K, a_k = thread / COPY_K;
+  int a_at[PARTS], a_left = terms - first * BK - a_l; /* elements of a filter from here on */
 #pragma unroll
-  for (int i = 0; i < 4; i++) a_at[i] = (group * group_k + min(first_k + a_k + i * (BM / 4), group_k - 1)) * terms + a_first;
+  for (int i = 0; i < PARTS; i++) a_at[i] = (group * group_k + min(first_k + a_k + i * (BM / PARTS), group_k - 1)) * terms + first * BK + a_l;
 
-  /* And of the pixels: elements b_l, b_l + 1, ... of every COPY_K, of one pixel's window; or of a quad of pixels. */
-  constexpr int B_LANES = ROWS ? BN / 4 : BN, B_COPIES = COPY_K * B_LANES / THREADS;
+  /* And of the pixels: elements b_l, b_l + 1, ... of every BK, of one pixel's window; or of a quad of pixels. */
+  constexpr int B_LANES = ROWS ? BN / 4 : BN, B_COPIES = BK * B_LANES / THREADS, B_PART = B_COPIES / PARTS;
   const int b_l = thread / B_LANES * B_COPIES, b_column = thread % B_LANES * (BN / B_LANES), b_pixel = first_pixel + b_column;
   const int n = b_pixel / image, in_h = b_pixel / p.Q % p.P * p.stride_h - p.pad_top, in_w = b_pixel % p.Q * p.stride_w - p.pad_left;
   const float *b_from = x + (n * p.C + group * group_c) * plane + in_h * p.W + in_w; /* may lie before x: then no copy is made from there */
@@ -75,42 +76,45 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) split_kernel(conv_problem p,
     __syncthreads(); /* the table is there */
   }
 
-  /* Starts the copies of the next COPY_K elements, to rows `row` and on of the buffer at `to`. */
-  const auto copy = [&](float *to, int row) {
-    float *a_to = to + (row + a_l) * PITCH + a_k, *b_to = to + BK * PITCH + (row + b_l) * BN + b_column;
+  /* Starts one of PARTS of the copies of the next BK elements, to the buffer at `to`; past the last element zeros. */
+  const ptx_shared stage = ptx_shared_address(buffers);
+  const auto copy = [&](int to, int part) {
+    const ptx_shared a_to = stage + 4 * (to + a_l * PITCH + a_k + part * (BM / PARTS)), b_to = stage + 4 * (to + BK * PITCH + b_l * BN + b_column);
+    taps two[ROWS ? 1 : B_PART / 2];
     if constexpr (ROWS) {
-#pragma unroll
-      for (int i = 0; i < B_COPIES; i++) __pipeline_memcpy_async(b_to + i * BN, b_from + i * plane, 16, i < b_left ? 0 : 16);
-      b_from += COPY_K * plane, b_left -= COPY_K;
+      if (part < B_COPIES) ptx_cp_async<16>(b_to + 4 * part * BN, b_from + part * plane, b_left <= part);
     } else {
-      taps two[B_COPIES / 2];
 #pragma unroll
-      for (int i = 0; i < B_COPIES / 2; i++) two[i] = *(const taps *)(table + 2 * (position + b_l) + 4 * i);
+      for (int i = 0; i < B_PART / 2; i++) two[i] = *(const taps *)(table + 2 * (position + b_l + part * B_PART + 2 * i));
+    }
+    ptx_cp_async<4>(a_to, w + a_at[part], a_left <= 0);
+    ptx_cp_async<4>(a_to + 4 * COPY_K * PITCH, w + a_at[part] + COPY_K, a_left <= COPY_K);
+    a_at[part] += BK;
+    if constexpr (!ROWS) {
 #pragma unroll
-      for (int i = 0; i < B_COPIES / 2; i++) {
-        __pipeline_memcpy_async(b_to + 2 * i * BN, b_from + two[i].x, 4, two[i].y & missing ? 4 : 0);
-        __pipeline_memcpy_async(b_to + (2 * i + 1) * BN, b_from + two[i].z, 4, two[i].w & missing ? 4 : 0);
+      for (int i = 0; i < B_PART / 2; i++) {
+        ptx_cp_async<4>(b_to + 4 * (part * B_PART + 2 * i) * BN, b_from + two[i].x, two[i].y & missing);
+        ptx_cp_async<4>(b_to + 4 * (part * B_PART + 2 * i + 1) * BN, b_from + two[i].z, two[i].w & missing);
       }
-      position += COPY_K;
+    }
+    if (part < PARTS - 1) return;
+    a_left -= BK;
+    if constexpr (ROWS) {
+      b_from += BK * plane, b_left -= BK;
+    } else {
+      position += BK;
       if (position == PERIOD * filter) {
         position = 0, b_from += PERIOD * plane, b_left -= PERIOD * filter;
         if (b_left < PERIOD * filter) missing |= b_left > 0 ? 1 << LAST_PERIOD : ALL;
       }
-    }
-    const int move = min((int)COPY_K, a_left); /* past its last element a filter's last one again: the pixel is zero there */
-    a_left -= move;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      __pipeline_memcpy_async(a_to + i * (BM / 4), w + a_at[i], 4);
-      a_at[i] += move;
     }
   };
 
   const int my_row = tile_row(thread), my_col = tile_col(thread);
   float sum[TM][TN] = {};
   operands o[2]; /* of this element of the reduction and of the next */
-  copy(buffers, 0);
-  copy(buffers, COPY_K);
+#pragma unroll
+  for (int part = 0; part < PARTS; part++) copy(0, part);
   __pipeline_commit();
   __pipeline_wait_prior(0);
   __syncthreads(); /* the first stage is there */
@@ -119,7 +123,7 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) split_kernel(conv_problem p,
   for (int left = steps; left > 0; left--) {
 #pragma unroll
     for (int l = 0; l < BK; l++) {
-      if ((l == 3 || l == 7) && left > 1) copy(buffers + (FLOATS - now), l == 3 ? 0 : COPY_K);
+      if (l % 2 && l > 1 && l / 2 <= PARTS) copy(FLOATS - now, l / 2 - 1); /* at 3, 5, 7, 9 */
       if (l == BK - 1) {
         __pipeline_commit();
         __pipeline_wait_prior(0);
@@ -127,7 +131,7 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) split_kernel(conv_problem p,
         now = FLOATS - now;
       }
       const int next = (l + 1) % BK;
-      if (next || left > 1) read_operands(o[next % 2], buffers + now + my_row + next * PITCH, buffers + now + BK * PITCH + my_col + next * BN);
+      read_operands(o[next % 2], buffers + now + my_row + next * PITCH, buffers + now + BK * PITCH + my_col + next * BN);
       add_products(sum, o[l % 2]);
     }
   }
@@ -179,34 +183,42 @@ static const char *unsupported(const conv_problem *p, const conv_device *device)
 /* Floats of a filter in a slice. */
 static int slice_row(const conv_problem *p) { return (p->N * p->P * p->Q + 3) / 4 * 4; }
 
-static split split_of_problem(const conv_problem *p) {
-  const matrix_product g = {.rows = p->K / p->groups,
-                            .groups = p->groups,
-                            .steps = (p->C / p->groups * p->R * p->S + BK - 1) / BK,
-                            .columns = (int64_t)p->N * p->P * p->Q,
-                            .sums = (int64_t)p->K * slice_row(p),
-                            .most_slices = MOST_SLICES,
-                            .wide_gain = pixels_are_rows(p) ? 1 : 1.06};
-  return split_of(&g);
+static matrix_product product_of(const conv_problem *p) {
+  return {.rows = p->K / p->groups,
+          .groups = p->groups,
+          .most_slices = MOST_SLICES,
+          .columns = (int64_t)p->N * p->P * p->Q,
+          .sums = (int64_t)p->K * slice_row(p),
+          .steps = {(p->C / p->groups * p->R * p->S + BK - 1) / BK},
+          .looked_up = !pixels_are_rows(p)};
 }
 
 static size_t workspace_bytes(const conv_problem *p) {
-  const split s = split_of_problem(p);
-  return s.slices > 1 ? (size_t)s.slices * (size_t)p->K * (size_t)slice_row(p) * sizeof(float) : 0;
+  const matrix_product g = product_of(p);
+  const split s = split_of(&g);
+  return split_bytes(&g, &s);
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const split s = split_of_problem(p);
+static cudaError_t launch_cut(const conv_problem *p, const conv_buffers *b, split s, cudaStream_t stream) {
   const int bm = s.bm, pixels = p->N * p->P * p->Q, row = slice_row(p);
   const output out = s.slices > 1 ? output{(float *)b->workspace, row, row} : output{(float *)b->y, p->P * p->Q, pixels};
   const dim3 blocks((pixels + BN - 1) / BN * p->groups * ((p->K / p->groups + bm - 1) / bm), s.slices);
   const size_t bytes = (size_t)(2 * BK * (bm + 4 + BN)) * sizeof(float) + (size_t)(PERIOD * p->R * p->S / 2) * sizeof(taps);
   const auto kernel = pixels_are_rows(p) ? (bm == 128 ? split_kernel<128, true> : split_kernel<64, true>)
                                          : (bm == 128 ? split_kernel<128, false> : split_kernel<64, false>);
+  if (bytes > 48 << 10) { /* more must be asked for */
+    const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (status) return status;
+  }
   kernel<<<blocks, 2 * bm, bytes, stream>>>(*p, s.slice_steps, (const float *)b->x, (const float *)b->w, out);
   if (s.slices > 1)
     add_slices_kernel<<<p->K * ((pixels + SUM_THREADS - 1) / SUM_THREADS), SUM_THREADS, 0, stream>>>(*p, s.slices, (const float *)b->workspace, (float *)b->y);
   return cudaGetLastError();
+}
+
+static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  const matrix_product g = product_of(p);
+  return launch_cut(p, b, split_of(&g), stream);
 }
 
 extern "C" const conv_kernel split_fprop;
@@ -221,3 +233,6 @@ const conv_kernel split_fprop = {.name = "05d",
                                  .workspace_bytes = workspace_bytes,
                                  .launch = launch_fprop,
                                  .growth = plain_growth_fprop};
+
+extern const cut_kernel split_cuts;
+const cut_kernel split_cuts = {&split_fprop, product_of, launch_cut};

@@ -21,8 +21,9 @@
 #include "05_im2col_gemm/split.h"
 #include "05_im2col_gemm/tile.h"
 #include "common/plain.h"
+#include "common/ptx.cuh"
 
-enum { PERIOD = 8, LAST_PERIOD = 30, ALL = -1, SUM_THREADS = 128, MOST_SLICES = 32, ADDED_C = 8, MOST_CLASSES = 65535 /* gridDim.z */ };
+enum { PERIOD = 16, PARTS = 4, LAST_PERIOD = 30, ALL = -1, SUM_THREADS = 128, MOST_SLICES = 32, ADDED_C = 8, MOST_CLASSES = 65535 /* gridDim.z */ };
 
 /* Two elements of the reduction, as in 05c. */
 typedef int4 taps; /* { offset, bits, offset, bits } */
@@ -79,7 +80,7 @@ static __host__ __device__ int row_of(const conv_problem &p) { return (p.N * ((p
  * with most taps, first_h, comes first. */
 template <int BM>
 __global__ void __launch_bounds__(2 * BM, 256 / BM) dgrad_kernel(conv_problem p, int slice_steps, int first_h, const float *__restrict__ dy, const float *__restrict__ w, float *dx, float *parts) {
-  constexpr int THREADS = 2 * BM, PITCH = BM + 4, FLOATS = BK * (PITCH + BN), B_COPIES = COPY_K * BN / THREADS;
+  constexpr int THREADS = 2 * BM, PITCH = BM + 4, FLOATS = BK * (PITCH + BN), B_COPIES = BK * BN / THREADS, B_PART = B_COPIES / PARTS;
   static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && THREADS == BM / TM * (BN / TN), "a thread has TM x TN sums");
   extern __shared__ float4 shared[];
   float *buffers = (float *)shared;           /* two of: [BK][PITCH] filters, [BK][BN] pixels of dy; then sums */
@@ -106,14 +107,14 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) dgrad_kernel(conv_problem p,
       w_table[i] = (k * group_c * p.R + tap_r) * p.S + tap_s;
     }
 
-    /* What this thread copies of the filters: element a_l of every COPY_K, of channels a_c, a_c + BM / 4, ... (past the last channel: of the last). */
+    /* What this thread copies of the filters: elements a_l and a_l + COPY_K of every BK, of channels a_c, a_c + BM / 4, ... (past the last channel: of the last). */
     const int a_l = thread % COPY_K, a_c = thread / COPY_K, period = first * BK / (PERIOD * filter);
     const float *a_from = w + (group * group_k + period * PERIOD) * group_c * p.R * p.S;
     int a_row[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) a_row[i] = min(first_c + a_c + i * (BM / 4), group_c - 1) * p.R * p.S;
 
-    /* And of dy: elements b_l, b_l + 1, ... of every COPY_K, for one pixel of dx. */
+    /* And of dy: elements b_l, b_l + 1, ... of every BK, for one pixel of dx. */
     const int b_l = thread / BN * B_COPIES, b_column = thread % BN, b_pixel = first_pixel + b_column;
     const int n = b_pixel / image, i_h = b_pixel / cols % rows, i_w = b_pixel % cols;
     const float *b_from = dy + (n * p.K + group * group_k + period * PERIOD) * plane + i_h * p.Q + i_w;
@@ -130,35 +131,33 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) dgrad_kernel(conv_problem p,
     if (left < PERIOD * filter) missing |= 1 << LAST_PERIOD;
     __syncthreads(); /* the table is there */
 
-    /* Starts the copies of the next COPY_K elements, to rows `row` and on of the buffer at `to`. */
-    const auto copy = [&](float *to, int row) {
-      float *a_to = to + (row + a_l) * PITCH + a_c, *b_to = to + BK * PITCH + (row + b_l) * BN + b_column;
-      taps two[B_COPIES / 2];
+    /* Starts one of PARTS of the copies of the next BK elements, to the buffer at `to`; past the last element zeros. */
+    const ptx_shared stage = ptx_shared_address(buffers);
+    const auto copy = [&](int to, int part) {
+      const int a_element = a_l + part / 2 * COPY_K, b_element = b_l + part * B_PART; /* of filters: one of the two elements, for two channels */
+      const ptx_shared a_to = stage + 4 * (to + a_element * PITCH + a_c), b_to = stage + 4 * (to + BK * PITCH + b_element * BN + b_column);
+      taps two[B_PART / 2];
 #pragma unroll
-      for (int i = 0; i < B_COPIES / 2; i++) two[i] = *(const taps *)(table + 2 * (position + b_l) + 4 * i);
-      const float *a_element = a_from + w_table[min(position + a_l, left - 1)]; /* past the last element the last one again: dy is zero there */
+      for (int i = 0; i < B_PART / 2; i++) two[i] = *(const taps *)(table + 2 * (position + b_element + 2 * i));
+      const float *a_tap = a_from + w_table[position + a_element];
 #pragma unroll
-      for (int i = 0; i < B_COPIES / 2; i++) {
-        __pipeline_memcpy_async(b_to + 2 * i * BN, b_from + two[i].x, 4, two[i].y & missing ? 4 : 0);
-        __pipeline_memcpy_async(b_to + (2 * i + 1) * BN, b_from + two[i].z, 4, two[i].w & missing ? 4 : 0);
+      for (int i = part % 2 * 2; i < part % 2 * 2 + 2; i++) ptx_cp_async<4>(a_to + 4 * i * (BM / 4), a_tap + a_row[i], position + a_element >= left);
+#pragma unroll
+      for (int i = 0; i < B_PART / 2; i++) {
+        ptx_cp_async<4>(b_to + 4 * 2 * i * BN, b_from + two[i].x, two[i].y & missing);
+        ptx_cp_async<4>(b_to + 4 * (2 * i + 1) * BN, b_from + two[i].z, two[i].w & missing);
       }
-#pragma unroll
-      for (int i = 0; i < 4; i++) __pipeline_memcpy_async(a_to + i * (BM / 4), a_element + a_row[i], 4);
-      position += COPY_K;
+      if (part < PARTS - 1) return;
+      position += BK;
       if (position == PERIOD * filter) {
-        position = 0;
-        if (left > PERIOD * filter) {
-          left -= PERIOD * filter, b_from += PERIOD * plane, a_from += PERIOD * group_c * p.R * p.S;
-          if (left < PERIOD * filter) missing |= 1 << LAST_PERIOD;
-        } else {
-          missing = ALL; /* the end */
-        }
+        position = 0, left -= PERIOD * filter, b_from += PERIOD * plane, a_from += PERIOD * group_c * p.R * p.S;
+        if (left < PERIOD * filter) missing |= left > 0 ? 1 << LAST_PERIOD : ALL;
       }
     };
 
     operands o[2]; /* of this element of the reduction and of the next */
-    copy(buffers, 0);
-    copy(buffers, COPY_K);
+#pragma unroll
+    for (int part = 0; part < PARTS; part++) copy(0, part);
     __pipeline_commit();
     __pipeline_wait_prior(0);
     __syncthreads(); /* the first stage is there */
@@ -167,7 +166,7 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) dgrad_kernel(conv_problem p,
     for (int steps_left = steps; steps_left > 0; steps_left--) {
 #pragma unroll
       for (int l = 0; l < BK; l++) {
-        if ((l == 5 || l == 9) && steps_left > 1) copy(buffers + (FLOATS - now), l == 5 ? 0 : COPY_K);
+        if (l % 3 == 2 && l / 3 < PARTS) copy(FLOATS - now, l / 3); /* at 2, 5, 8, 11 */
         if (l == BK - 1) {
           __pipeline_commit();
           __pipeline_wait_prior(0);
@@ -175,7 +174,7 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) dgrad_kernel(conv_problem p,
           now = FLOATS - now;
         }
         const int next = (l + 1) % BK;
-        if (next || steps_left > 1) read_operands(o[next % 2], buffers + now + my_row + next * PITCH, buffers + now + BK * PITCH + my_col + next * BN);
+        read_operands(o[next % 2], buffers + now + my_row + next * PITCH, buffers + now + BK * PITCH + my_col + next * BN);
         add_products(sum, o[l % 2]);
       }
     }
@@ -277,47 +276,35 @@ static axis count_classes(int size, int stride, int pad, int dil, int taps) {
 static axis count_rows(const conv_problem *p) { return count_classes(p->H, p->stride_h, p->pad_top, p->dil_h, p->R); }
 static axis count_cols(const conv_problem *p) { return count_classes(p->W, p->stride_w, p->pad_left, p->dil_w, p->S); }
 
-/* Clocks that a problem takes, as in split.h, with blocks of the average length; or as long as the longest takes alone. Slices take
- * more than there, as their pixels lie apart in dx. */
-static double clocks_of(const conv_problem *p, const axis *rows, const axis *cols, const split *s, int multiprocessors) {
-  const double tiles = (double)tiles_of(p, s->bm), resident = 256 / s->bm, step = s->bm * (double)(BN * BK / 128);
-  double blocks = 0, steps = 0, longest = 0, parts = 0;
-  for (int r = 1; r <= rows->most; r++)
-    for (int c = 1; c <= cols->most; c++) {
-      const double n = (double)rows->with[r] * cols->with[c], all = ceil(p->K / p->groups * r * c / (double)BK), slices = ceil(all / s->slice_steps);
-      blocks += n * tiles * slices, steps += n * tiles * all, parts += slices > 1 ? n * slices : 0;
-      if (n > 0) longest = fmax(longest, ceil(all / slices));
-    }
-  const double most = ceil(blocks / multiprocessors), full = floor(most / resident), rest = most - full * resident, block = step * steps / blocks;
-  double clocks = full * resident * block / efficiency(16) + (rest > 0 ? rest * block / efficiency((int)rest * s->bm / 16) : 0);
-  clocks = fmax(clocks, longest * step / efficiency(s->bm / 16)) + 3000 * (full + (rest > 0));
-  if (parts > 0) clocks += 2000 + (2 * parts + 1) * p->C * row_of(*p) * sizeof(float) / (14.0 * multiprocessors);
-  return clocks;
-}
-
-/* The cut that takes the fewest clocks. slices: of the class with most taps. */
-static split cut_of(const conv_problem *p) {
-  int device = 0, multiprocessors = 0;
-  if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) multiprocessors = 1;
+/* A product for every class. */
+static matrix_product product_of(const conv_problem *p) {
   const axis rows = count_rows(p), cols = count_cols(p);
-  const int steps = (p->K / p->groups * rows.most * cols.most + BK - 1) / BK;
-  split best = {64, 1, steps > 0 ? steps : 1};
-  for (int bm = 64; bm <= (p->C / p->groups > 64 ? 128 : 64); bm *= 2)
-    for (int slices = 1; slices <= MOST_SLICES && (slices == 1 || steps / slices >= LEAST_STEPS); slices++) {
-      const split s = {bm, slices, steps > 0 ? (steps + slices - 1) / slices : 1};
-      if (slices > 1 && slices * classes(p) * p->C * row_of(*p) > INT_MAX) break;
-      if (clocks_of(p, &rows, &cols, &s, multiprocessors) < clocks_of(p, &rows, &cols, &best, multiprocessors)) best = s;
+  matrix_product g = {.rows = p->C / p->groups,
+                      .groups = p->groups,
+                      .most_slices = MOST_SLICES,
+                      .columns = row_of(*p),
+                      .sums = (int64_t)p->C * row_of(*p),
+                      .products = classes(p),
+                      .lengths = 0,
+                      .steps = {},
+                      .looked_up = true,
+                      .scattered = true};
+  for (int r = 1; r <= rows.most; r++)
+    for (int c = 1; c <= cols.most; c++) {
+      if (rows.with[r] == 0 || cols.with[c] == 0) continue;
+      g.count[g.lengths] = (int64_t)rows.with[r] * cols.with[c];
+      g.steps[g.lengths++] = (p->K / p->groups * r * c + BK - 1) / BK;
     }
-  return best;
+  return g;
 }
 
 static size_t workspace_bytes(const conv_problem *p) {
-  const split s = cut_of(p);
-  return s.slices > 1 ? (size_t)(s.slices * classes(p)) * (size_t)p->C * (size_t)row_of(*p) * sizeof(float) : 0;
+  const matrix_product g = product_of(p);
+  const split s = split_of(&g);
+  return split_bytes(&g, &s);
 }
 
-static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const split s = cut_of(p);
+static cudaError_t launch_cut(const conv_problem *p, const conv_buffers *b, split s, cudaStream_t stream) {
   const unsigned classes_h = classes_of(p->stride_h, p->H), classes_w = classes_of(p->stride_w, p->W);
   const dim3 blocks((unsigned)tiles_of(p, s.bm) * classes_w, s.slices, classes_h);
   const size_t copies = (size_t)(2 * BK * (s.bm + 4 + BN)) * sizeof(float) + (size_t)(PERIOD * p->R * p->S * 3) * sizeof(int);
@@ -335,6 +322,11 @@ static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
+static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  const matrix_product g = product_of(p);
+  return launch_cut(p, b, split_of(&g), stream);
+}
+
 extern "C" const conv_kernel classes_dgrad;
 const conv_kernel classes_dgrad = {.name = "05f",
                                    .idea = "a product for every residue of the stride",
@@ -347,3 +339,6 @@ const conv_kernel classes_dgrad = {.name = "05f",
                                    .workspace_bytes = workspace_bytes,
                                    .launch = launch_dgrad,
                                    .growth = plain_growth_dgrad};
+
+extern const cut_kernel classes_cuts;
+const cut_kernel classes_cuts = {&classes_dgrad, product_of, launch_cut};

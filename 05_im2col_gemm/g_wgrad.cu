@@ -17,6 +17,7 @@
 #include "05_im2col_gemm/split.h"
 #include "05_im2col_gemm/tile.h"
 #include "common/plain.h"
+#include "common/ptx.cuh"
 
 enum { NO_COLUMN = 30, B_PITCH = BN + 4, MOST_TABLE = 2000, SUM_THREADS = 128, MOST_SLICES = 512 };
 
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) wgrad_kernel(conv_problem p,
   }
   __syncthreads(); /* the tables are there */
 
-  /* This thread copies pixel my_l of every COPY_K (past the last pixel: the last of dy, and zeros for x), of filters and columns my_lane,
+  /* This thread copies pixel my_l of every COPY_K (past the last pixel: zeros), of filters and columns my_lane,
    * my_lane + LANES, ... of the tile (past the last filter: the last). */
   const int my_l = thread % COPY_K, my_lane = thread / COPY_K, my_pixel = min(first * BK + my_l, pixels - 1), n = my_pixel / image;
   int out_p = my_pixel / p.Q % p.P, out_q = my_pixel % p.Q, pixels_left = pixels - (first * BK + my_l), a_row[A_COPIES];
@@ -68,16 +69,17 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) wgrad_kernel(conv_problem p,
   for (int i = 0; i < A_COPIES; i++) a_row[i] = min(first_k + my_lane + i * LANES, group_k - 1) * image;
 
   /* Starts the copies of the next COPY_K pixels, to rows `row` and on of the buffer at `to`. */
-  const auto copy = [&](float *to, int row) {
-    float *a_to = to + (row + my_l) * PITCH + my_lane, *b_to = to + BK * PITCH + (row + my_l) * B_PITCH + my_lane;
+  const ptx_shared stage = ptx_shared_address(buffers);
+  const auto copy = [&](int to, int row) {
+    const ptx_shared a_to = stage + 4 * (to + (row + my_l) * PITCH + my_lane), b_to = stage + 4 * (to + BK * PITCH + (row + my_l) * B_PITCH + my_lane);
     const int missing = pixels_left > 0 ? row_bits[out_p] | column_bits[out_q] | 1 << NO_COLUMN : -1;
     int2 column[B_COPIES];
 #pragma unroll
     for (int i = 0; i < B_COPIES; i++) column[i] = table[my_lane + i * LANES];
 #pragma unroll
-    for (int i = 0; i < B_COPIES; i++) __pipeline_memcpy_async(b_to + i * LANES, b_from + column[i].x, 4, column[i].y & missing ? 4 : 0);
+    for (int i = 0; i < B_COPIES; i++) ptx_cp_async<4>(b_to + 4 * i * LANES, b_from + column[i].x, column[i].y & missing);
 #pragma unroll
-    for (int i = 0; i < A_COPIES; i++) __pipeline_memcpy_async(a_to + i * LANES, a_from + a_row[i], 4);
+    for (int i = 0; i < A_COPIES; i++) ptx_cp_async<4>(a_to + 4 * i * LANES, a_from + a_row[i], pixels_left <= 0);
     pixels_left -= COPY_K;
     if (pixels_left <= 0) return;
     a_from += COPY_K, b_from += COPY_K * p.stride_w, out_q += COPY_K;
@@ -90,8 +92,8 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) wgrad_kernel(conv_problem p,
   const int my_row = tile_row(thread), my_col = tile_col(thread);
   float sum[TM][TN] = {};
   operands o[2]; /* of this pixel and of the next */
-  copy(buffers, 0);
-  copy(buffers, COPY_K);
+  copy(0, 0);
+  copy(0, COPY_K);
   __pipeline_commit();
   __pipeline_wait_prior(0);
   __syncthreads(); /* the first stage is there */
@@ -100,7 +102,7 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) wgrad_kernel(conv_problem p,
   for (int left = steps; left > 0; left--) {
 #pragma unroll
     for (int l = 0; l < BK; l++) {
-      if ((l == 3 || l == 7) && left > 1) copy(buffers + (FLOATS - now), l == 3 ? 0 : COPY_K);
+      if ((l == 1 || l == 7) && left > 1) copy(FLOATS - now, l == 1 ? 0 : COPY_K);
       if (l == BK - 1) {
         __pipeline_commit();
         __pipeline_wait_prior(0);
@@ -156,24 +158,23 @@ static int columns_of(const conv_problem *p) { return p->C / p->groups * p->R * 
 /* Floats of a filter in a slice. */
 static int slice_row(const conv_problem *p) { return (columns_of(p) + 3) / 4 * 4; }
 
-static split split_of_problem(const conv_problem *p) {
-  const matrix_product g = {.rows = p->K / p->groups,
-                            .groups = p->groups,
-                            .steps = (p->N * p->P * p->Q + BK - 1) / BK,
-                            .columns = columns_of(p),
-                            .sums = (int64_t)p->K * slice_row(p),
-                            .most_slices = MOST_SLICES,
-                            .wide_gain = 1.06};
-  return split_of(&g);
+static matrix_product product_of(const conv_problem *p) {
+  return {.rows = p->K / p->groups,
+          .groups = p->groups,
+          .most_slices = MOST_SLICES,
+          .columns = columns_of(p),
+          .sums = (int64_t)p->K * slice_row(p),
+          .steps = {(p->N * p->P * p->Q + BK - 1) / BK},
+          .looked_up = true};
 }
 
 static size_t workspace_bytes(const conv_problem *p) {
-  const split s = split_of_problem(p);
-  return s.slices > 1 ? (size_t)s.slices * (size_t)p->K * (size_t)slice_row(p) * sizeof(float) : 0;
+  const matrix_product g = product_of(p);
+  const split s = split_of(&g);
+  return split_bytes(&g, &s);
 }
 
-static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const split s = split_of_problem(p);
+static cudaError_t launch_cut(const conv_problem *p, const conv_buffers *b, split s, cudaStream_t stream) {
   const int bm = s.bm, columns = columns_of(p);
   const output out = s.slices > 1 ? output{(float *)b->workspace, slice_row(p)} : output{(float *)b->w, columns};
   const dim3 blocks((columns + BN - 1) / BN * p->groups * ((p->K / p->groups + bm - 1) / bm), s.slices);
@@ -185,6 +186,11 @@ static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cu
     add_filter_slices_kernel<<<(count + SUM_THREADS - 1) / SUM_THREADS, SUM_THREADS, 0, stream>>>(*p, s.slices, (const float *)b->workspace, (float *)b->w);
   }
   return cudaGetLastError();
+}
+
+static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  const matrix_product g = product_of(p);
+  return launch_cut(p, b, split_of(&g), stream);
 }
 
 extern "C" const conv_kernel pixels_wgrad;
@@ -199,3 +205,6 @@ const conv_kernel pixels_wgrad = {.name = "05g",
                                  .workspace_bytes = workspace_bytes,
                                  .launch = launch_wgrad,
                                  .growth = plain_growth_wgrad};
+
+extern const cut_kernel pixels_cuts;
+const cut_kernel pixels_cuts = {&pixels_wgrad, product_of, launch_cut};

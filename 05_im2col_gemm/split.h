@@ -1,53 +1,101 @@
-/* How the split products of this step (05d, 05g) are cut: tiles of 64 or of 128 rows, and in how many slices the reduction. */
+/* How the split products of this step (05d, 05f, 05g) are cut: tiles of 64 or of 128 rows, and their reduction in how many slices.
+ * `make cuts` compares its choice with all others. */
 #pragma once
 #include <cuda_runtime.h>
 #include <limits.h>
+#include <math.h>
 
 #include "05_im2col_gemm/tile.h"
+#include "common/kernel.h"
 
-enum { LEAST_STEPS = 4 /* of a slice */ };
+enum { LEAST_STEPS = 4 /* of a slice */, MOST_LENGTHS = 225 };
 
-/* `groups` products of rows x columns, their reduction `steps` times BK. */
+/* Products of rows x columns, their reduction a number of steps of BK. 05d and 05g have one product, 05f one for every class of pixels. */
 typedef struct matrix_product {
-  int rows, groups, steps;
-  int64_t columns;
-  int64_t sums;     /* that a slice leaves in the workspace, of all groups */
-  int most_slices;
-  double wide_gain; /* how much faster a tile of 128 rows is than two of 64, other things being equal */
+  int rows, groups, most_slices;
+  int64_t columns, sums;                 /* sums: floats that a slice of a product leaves in the workspace, of all groups */
+  int64_t products = 1;                  /* of them, count[i] with steps[i] and the others with none */
+  int lengths = 1, steps[MOST_LENGTHS];
+  int64_t count[MOST_LENGTHS] = {1};
+  bool looked_up = false;                /* what is copied is looked up, element by element */
+  bool scattered = false;                /* neighbours of the result lie apart */
 } matrix_product;
 
-/* How it is cut: tiles of bm rows, slices of slice_steps times BK. */
+/* How it is cut: tiles of bm rows, slices of slice_steps times BK; slices: of the longest reduction. */
 typedef struct split {
   int bm, slices, slice_steps;
 } split;
 
-/* The share of its peak that a multiprocessor reaches with so many warps of these kernels at a time. These four figures, and those of clocks_of(), are the
- * ones by which the choice comes closest to the best of all cuts, as timed on an H200 for the layers of ResNet-50 with 16 and with 64 images. */
-static inline double efficiency(int warps) { return warps >= 16 ? 0.66 : warps >= 12 ? 0.65 : warps >= 8 ? 0.59 : 0.44; }
+/* What the model counts with. A multiprocessor does 128 FMAs a clock; a tile of 64 rows takes a quarter of its registers, one of 128 a half. */
+typedef struct prices {
+  double share[4];         /* of those FMAs, with one, two, three, all quarters taken */
+  double wide;             /* how much faster a tile of 128 rows is than two of 64 where elements are looked up: once for more rows */
+  double block, launch;    /* clocks before a block's first FMA and after its last, with 64 rows; of a second launch */
+  double bytes, scattered; /* of slices' sums, written and read in a clock; where neighbours lie apart */
+} prices;
 
-/* Clocks that a product takes. An fp32 multiprocessor does 128 FMAs a clock; a block needs 3000 clocks before its first FMA and after its last, which
- * the others on its multiprocessor hide in part; a slice's sums are written and read, at 24 bytes a clock and multiprocessor; a launch is 2000. */
-static inline double clocks_of(const matrix_product *g, const split *s, int multiprocessors) {
-  const int resident = 256 / s->bm;
-  const int64_t tiles = (g->columns + BN - 1) / BN * g->groups * ((g->rows + s->bm - 1) / s->bm);
-  const int64_t blocks = (tiles * s->slices + multiprocessors - 1) / multiprocessors, full = blocks / resident, rest = blocks % resident;
-  const double block = (double)s->slice_steps * s->bm * (double)(BN * BK / 128) / (s->bm == 128 ? g->wide_gain : 1);
-  double clocks = (double)full * resident * block / efficiency(16) + (rest ? (double)rest * block / efficiency((int)rest * s->bm / 16) : 0);
-  clocks += 3000.0 * (double)(full + (rest > 0));
-  if (s->slices > 1) clocks += 2000 + (2.0 * s->slices + 1) * (double)g->sums * sizeof(float) / (24.0 * multiprocessors);
+/* Those by which the choice comes closest to the best of all cuts, as timed on an H200 for the layers of ResNet-50 with 16 and with 64 images. */
+static const prices h200_prices = {{0.48, 0.585, 0.70, 0.72}, 1.02, 2200, 2500, 24, 7};
+
+/* Clocks that it takes: of the multiprocessor with most blocks, which are of the average length; or of the longest block alone; and of the slices. */
+static inline double clocks_of(const matrix_product *g, const split *s, int multiprocessors, const prices *c) {
+  const double tiles = (double)((g->columns + BN - 1) / BN * g->groups * ((g->rows + s->bm - 1) / s->bm));
+  const double step = s->bm * (BN * BK / 128.0) / (s->bm == 128 && g->looked_up ? c->wide : 1);
+  double blocks = 0, steps = 0, longest = 0, parts = 0;
+  for (int i = 0; i < g->lengths; i++) {
+    const int slices = (g->steps[i] + s->slice_steps - 1) / s->slice_steps, block = (g->steps[i] + slices - 1) / slices;
+    blocks += (double)g->count[i] * tiles * slices, steps += (double)g->count[i] * tiles * slices * block, longest = fmax(longest, block);
+    if (slices > 1) parts += (double)g->count[i] * (2 * slices + 1); /* written, read, added */
+  }
+  if (blocks == 0) return 0;
+  const double most = ceil(blocks / multiprocessors), resident = 256 / s->bm, full = floor(most / resident), rest = most - full * resident, block = step * steps / blocks;
+  double clocks = full * resident * block / c->share[3] + (rest > 0 ? rest * block / c->share[(int)rest * s->bm / 64 - 1] : 0);
+  clocks = fmax(clocks, longest * step / c->share[s->bm / 64 - 1]) + c->block * s->bm / 64 * (full + (rest > 0));
+  if (parts > 0) clocks += c->launch + parts * (double)g->sums * sizeof(float) / ((g->scattered ? c->scattered : c->bytes) * multiprocessors);
   return clocks;
 }
 
+static inline int longest_of(const matrix_product *g) {
+  int steps = 1;
+  for (int i = 0; i < g->lengths; i++)
+    if (g->steps[i] > steps) steps = g->steps[i];
+  return steps;
+}
+
+static inline bool can_cut(const matrix_product *g, int bm, int slices) {
+  const bool few = slices == 1 || (slices <= g->most_slices && longest_of(g) / slices >= LEAST_STEPS && slices * g->products * g->sums <= INT_MAX);
+  return few && (bm == 64 || (bm == 128 && g->rows > 64));
+}
+
+/* Into so many slices, or fewer: none is empty. */
+static inline split cut_into(const matrix_product *g, int bm, int slices) {
+  const int steps = longest_of(g), slice_steps = (steps + slices - 1) / slices;
+  const split s = {bm, (steps + slice_steps - 1) / slice_steps, slice_steps};
+  return s;
+}
+
+static inline size_t split_bytes(const matrix_product *g, const split *s) { return s->slices > 1 ? (size_t)(s->slices * g->products * g->sums) * sizeof(float) : 0; }
+
 /* The cut that takes the fewest clocks. */
-static inline split split_of(const matrix_product *g) {
-  int device = 0, multiprocessors = 0;
-  if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) multiprocessors = 1;
-  split best = {64, 1, g->steps};
-  for (int bm = 64; bm <= (g->rows > 64 ? 128 : 64); bm *= 2)
-    for (int slices = 1; slices <= g->most_slices && (slices == 1 || g->steps / slices >= LEAST_STEPS) && slices * g->sums <= INT_MAX; slices++) {
-      const int slice_steps = (g->steps + slices - 1) / slices;
-      const split s = {bm, (g->steps + slice_steps - 1) / slice_steps, slice_steps}; /* no slice is empty */
-      if (clocks_of(g, &s, multiprocessors) < clocks_of(g, &best, multiprocessors)) best = s;
+static inline split split_for(const matrix_product *g, int multiprocessors, const prices *c) {
+  split best = cut_into(g, 64, 1);
+  for (int bm = 64; bm <= 128; bm *= 2)
+    for (int slices = 1; can_cut(g, bm, slices); slices++) {
+      const split s = cut_into(g, bm, slices);
+      if (clocks_of(g, &s, multiprocessors, c) < clocks_of(g, &best, multiprocessors, c)) best = s;
     }
   return best;
 }
+
+static inline split split_of(const matrix_product *g) {
+  int device = 0, multiprocessors = 0;
+  if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) multiprocessors = 1;
+  return split_for(g, multiprocessors, &h200_prices);
+}
+
+/* A kernel with any cut, for `make cuts`. */
+typedef struct cut_kernel {
+  const conv_kernel *kernel;
+  matrix_product (*product)(const conv_problem *p);
+  cudaError_t (*launch)(const conv_problem *p, const conv_buffers *b, split s, cudaStream_t stream);
+} cut_kernel;

@@ -1,4 +1,4 @@
-/* What the fast matrix products of this step (05c, 05d, 05f, 05g) have in common: how a block's tile of sums is divided among its threads.
+/* What the fast matrix products of this step (05c to 05i but 05e) have in common: how a block's tile of sums is divided among its threads.
  *
  * A block computes BM filters x BN pixels, a warp 32 x 64 of them, a thread TM x TN = 8 x 8: four quads of 4 x 4, so that it reads its values
  * 16 bytes at a time and neighbouring lanes read neighbouring 16 bytes.
@@ -39,13 +39,13 @@ static __device__ __forceinline__ void read_operands(operands &o, const float *a
   for (int j = 0; j < TN; j += 4) *(float4 *)&o.pixel[j] = *(const float4 *)(b + quad_col(j));
 }
 
-/* sum += filter x pixel. There and back: from one FMA to the next either the filter's or the pixel's register stays, and the hardware keeps a register
- * that the next instruction reads again in the same place. Of the two others, one must come from the even, one from the odd bank of registers, or
- * they come one after the other (docs/gpu.md); the assembler sees to that if it is free to choose where the sums live. */
+/* sum += filter x pixel. There and back: from one FMA to the next either the pixel's or the filter's register stays, and the hardware keeps a register
+ * that the next instruction reads again in the same place. Of the others as many must come from the even bank of registers as from the odd one, over
+ * any two FMAs, or they wait (docs/gpu.md). The assembler chooses the registers, and mixes the FMAs a little; by columns it chose better than by rows. */
 static __device__ __forceinline__ void add_products(float (&sum)[TM][TN], const operands &o) {
 #pragma unroll
   for (int t = 0; t < TM * TN; t++) {
-    const int i = t / TN, j = i % 2 ? TN - 1 - t % TN : t % TN;
+    const int j = t / TM, i = j % 2 ? TM - 1 - t % TM : t % TM;
     sum[i][j] += o.filter[i] * o.pixel[j];
   }
 }

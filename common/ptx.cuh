@@ -61,6 +61,22 @@ static __device__ __forceinline__ void ptx_cp_async_16(ptx_shared to, const void
 }
 #endif
 
+/* cp.async with the operand ignore-src: as above, of 4 or 16 bytes, but the choice is a predicate, not a size: one machine instruction, where a size that is
+ * not a constant makes two, of which one is carried out. */
+#ifdef CUDA_EMULATOR
+template <int BYTES> static inline void ptx_cp_async(ptx_shared to, const void *from, bool zeros) { emu_cp_async(to, from, BYTES, zeros ? 0 : BYTES); }
+#else
+template <int BYTES> static __device__ __forceinline__ void ptx_cp_async(ptx_shared to, const void *from, bool zeros) {
+  static_assert(BYTES == 4 || BYTES == 16, "from L1, or past it");
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800 /* older GPUs: never launched */
+  if constexpr (BYTES == 4)
+    asm volatile("{ .reg .pred zeros; setp.ne.b32 zeros, %2, 0; cp.async.ca.shared.global [%0], [%1], 4, zeros; }" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"((int)zeros) : "memory");
+  else
+    asm volatile("{ .reg .pred zeros; setp.ne.b32 zeros, %2, 0; cp.async.cg.shared.global [%0], [%1], 16, zeros; }" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"((int)zeros) : "memory");
+#endif
+}
+#endif
+
 /* ldmatrix (Warp Level Matrix Instructions: ldmatrix, .m8n8.x4.trans.b16; 7.5 and up): four 8x8 matrices of halves from shared memory. Lane i points to row
  * i % 8 (16 bytes) of matrix i / 8, and receives of each matrix, which is turned, the halves of rows 2 (i % 4) and the next in column i / 4. */
 #ifdef CUDA_EMULATOR

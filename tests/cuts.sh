@@ -1,0 +1,79 @@
+# make cuts: every cut of every split product is right, and what the model loses is counted right.
+. tests/tap.inc
+tool=$B/tools/cuts
+T=$(mktemp -d)
+trap 'rm -rf "$T"' EXIT
+
+# Three kernels, few and many slices, both heights of tiles; strides and groups; a size that is no multiple of anything.
+cat >"$T/suite" <<'EOT'
+mb2ic40ih9oc70oh9kh3ph1
+mb3ic67ih8oc67oh4kh3sh2ph1
+g2mb1ic64ih7oc140oh7kh1
+EOT
+out=$("$tool" --suite "$T/suite" --csv "$T/new.csv" 2>"$T/errors")
+status=$?
+[ $status -eq 0 ] && [ ! -s "$T/errors" ]
+ok $? "three problems: exit status $status" || diag "$(cat "$T/errors")"
+[ "$(grep -cE '^05[dfg] .* ([0-9]+) of +\1 cuts right; model +(64|128) x [0-9]+' <<<"$out")" -eq 9 ]
+ok $? '05d, 05f and 05g: every cut is right' || diag "$out"
+[ "$(sed -nE 's/^05d mb2ic40.* of +([0-9]+) cuts.*/\1/p' <<<"$out")" -eq 10 ]
+ok $? '05d: 23 steps make 1 to 5 slices of 4 or more, with tiles of 64 and of 128' || diag "$out"
+"$tool" --shape mb16ic3ih8oc4oh8kh1 --pass wgrad >"$T/out" 2>&1 && [ "$(grep -c '^05' "$T/out")" -eq 1 ] && grep -q '^05g' "$T/out"
+ok $? '--pass wgrad: 05g alone' || diag "$(cat "$T/out")"
+
+# Times of three cuts, one of them the model's: it loses what it is slower than the best.
+header=$(head -n 1 "$T/new.csv")
+row() { echo "\"a GPU\",132,1.0,1.0,2026-01-01T00:00:00Z,$1,$2,fprop,05d,9,$3,$4,${6:-right},$5,$5,$5"; }
+late=mb16ic512ih7oc512oh7kh3ph1
+{ echo "$header"; row one $late 64 1 500; } >"$T/a.csv"
+read -r bm slices < <("$tool" --read "$T/a.csv" | sed -nE 's/.*model +([0-9]+) x ([0-9]+) .*/\1 \2/p')
+{ echo "$header"; row one $late 64 1 500; row one $late "$bm" "$slices" 125; row one $late 64 $((slices + 20)) 100; row one $late 128 $((slices + 20)) 10 wrong; row two mb1ic64ih9oc64oh9kh1 64 1 7; } >"$T/b.csv"
+out=$("$tool" --read "$T/b.csv" 2>&1)
+grep -q "^05d $late .* model *$bm x $slices *125.00 us, best of  3 timed  64 x $((slices + 20)) *100.00 us, lost 25.0 %" <<<"$out"
+ok $? '--read: the model loses a quarter; a wrong cut does not count' || diag "$out"
+grep -q '^one 05d: 1 problems, the best cut taken in 0, within 2 % in 0; lost: 25.00 % in the mean, at most 25.0 % ' <<<"$out" && grep -q '^two 05d: 1 problems, the best cut taken in 1, .* 0.00 %' <<<"$out"
+ok $? 'and the summary has it, suite by suite' || diag "$out"
+[ "$("$tool" --read "$T/b.csv" --table summary | awk -F '|' '/^\|/ && NF == 10' | wc -l)" -eq 4 ]
+ok $? '--table summary: a table of two rows'
+"$tool" --read "$T/b.csv" --table losses | grep -qxF "| 16 | 3 x 3, 512 to 512, 7 x 7 | \`05d\` | $bm x $slices | 125.0 | 64 x $((slices + 20)) | 100.0 | 25 % |"
+ok $? '--table losses: what loses a quarter'
+out=$("$tool" --read "$T/b.csv" --fit two 2>&1)
+grep -q '^two, fitted: mean loss 0.00 %, worst 0.0 %' <<<"$out" && grep -q '^one: mean loss 25.00 %' <<<"$out" && [ "$(grep -cE '^  .* ([0-9.]+) +\1$' <<<"$out")" -eq 9 ]
+ok $? '--fit: where nothing is lost no price changes' || diag "$out"
+out=$("$tool" --read "$T/b.csv" --fit one 2>&1)
+awk '/^one, fitted: mean loss/ {loss = $5} END {exit !(loss != "" && loss <= 25)}' <<<"$out"
+ok $? '--fit: never more lost than before' || diag "$out"
+
+[ "$(tail -n +2 docs/results/h200/cuts.csv | grep -vc ',right,')" -eq 0 ] && "$tool" --read docs/results/h200/cuts.csv --table summary >"$T/out" 2>&1
+ok $? 'the committed times: every cut was right, and the tool reads them' || diag "$(cat "$T/out")"
+
+# bad WHAT ARGUMENT...: one line on stderr, exit status 2.
+bad() {
+  said=$("$tool" "${@:2}" 2>&1 >/dev/null)
+  status=$?
+  [ $status -eq 2 ] && [ "$(wc -l <<<"$said")" -eq 1 ] && [ -n "$said" ]
+  ok $? "$1: one line, exit status 2" || diag "exit status $status: $said"
+}
+bad 'a suite that is none' --suite no-such-suite
+bad 'no number of images' --suite resnet50:many
+bad 'no images' --suite resnet50:0
+bad 'a shape that is none' --shape mb1ic
+bad 'a shape and a suite' --shape mb1ic1ih1oc1oh1kh1 --suite resnet50
+bad 'a pass that is none' --pass backward
+bad 'an option that is none' --speed
+bad 'a word too many' resnet50
+bad 'a file that cannot be written' --shape mb1ic1ih1oc1oh1kh1 --csv "$T/no/such.csv"
+bad 'a file that cannot be read' --read "$T/missing.csv"
+bad 'a file of something else' --read README.md
+bad 'a file without rows of that pass' --read "$T/b.csv" --pass dgrad
+echo "$header" >"$T/empty.csv"
+bad 'a file without rows' --read "$T/empty.csv"
+bad 'measuring and reading' --read "$T/b.csv" --shape mb1ic1ih1oc1oh1kh1
+bad 'a fit to nothing' --read "$T/b.csv" --fit three
+bad 'a table that is none' --read "$T/b.csv" --table chairs
+bad 'a fit without times' --fit resnet50
+sed '3s/,125,125,125$/,125/' "$T/b.csv" >"$T/short.csv"
+bad 'a row that is cut off' --read "$T/short.csv"
+"$tool" --read "$T/short.csv" 2>&1 | grep -q 'short.csv:3: expected'
+ok $? 'with the number of its line'
+done_testing
