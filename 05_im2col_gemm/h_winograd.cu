@@ -2,8 +2,8 @@
  *
  * Idea:     two outputs of a filter of three taps are six products: y0 = d0 g0 + d1 g1 + d2 g2, y1 = d1 g0 + d2 g1 + d3 g2. Four do:
  *
- *               m0 = (d0 - d2) g0     m1 = (d1 + d2) (g0 + g1 + g2) / 2     m2 = (d2 - d1) (g0 - g1 + g2) / 2     m3 = (d1 - d3) g2
- *               y0 = m0 + m1 + m2     y1 = m1 - m2 - m3
+ *               m0 = (d0 - d2) g0     m1 = (d1 + d2) (g0 + g1 + g2) / 2     m2 = (d3 - d1) g2     m3 = (d2 - d1) (g0 - g1 + g2) / 2
+ *               y0 = m0 + m1 + m3     y1 = m1 + m2 - m3
  *
  *           What stands before the multiplication is a sum of pixels, or of taps, and is needed once for many multiplications: the pixels' for every
  *           filter, the taps' for every tile. And m may be added up over the channels before y is made of it. In two dimensions, lines of lines: 2 x 2
@@ -19,23 +19,29 @@
 
 template <> __device__ __forceinline__ void filter_line<2>(const float (&g)[3], float (&u)[4]) {
   const float outer = g[0] + g[2];
-  u[0] = g[0], u[1] = 0.5f * (outer + g[1]), u[2] = 0.5f * (outer - g[1]), u[3] = g[2];
+  u[0] = g[0], u[1] = 0.5f * (outer + g[1]), u[2] = g[2], u[3] = 0.5f * (outer - g[1]);
 }
 
 template <> __device__ __forceinline__ void patch_line<2>(const float (&d)[4], float (&v)[4]) {
-  v[0] = d[0] - d[2], v[1] = d[1] + d[2], v[2] = d[2] - d[1], v[3] = d[1] - d[3];
+  v[0] = d[0] - d[2], v[1] = d[1] + d[2], v[2] = d[3] - d[1], v[3] = d[2] - d[1];
 }
 
-template <> __device__ __forceinline__ void output_line<2>(const float (&m)[4], float (&y)[2]) { y[0] = m[0] + m[1] + m[2], y[1] = m[1] - m[2] - m[3]; }
+/* One output, without the last point. */
+template <> __device__ __forceinline__ void short_patch_line<2>(const float (&d)[4], float (&v)[4]) {
+  v[0] = d[0] - d[1], v[1] = 2 * d[1], v[2] = d[2] - d[1], v[3] = 0;
+}
+
+template <> __device__ __forceinline__ void output_line<2>(const float (&m)[4], float (&y)[2]) { y[0] = m[0] + m[1] + m[3], y[1] = m[1] + m[2] - m[3]; }
 
 /* ---------------------------------------------------------------- host */
 
 /* Along a line, sums of pixels and of taps at the four points have the norms sqrt 2, and 1, sqrt 3/4, sqrt 3/4, 1; of an output's three points together
- * that is 2 + 3/2 + 3/2 = 5, where the formula has 3: (5/3)^(1/2), and for two directions 5/3. */
-static const double sums_norm = 5.0 / 3;
+ * that is 2 + 3/2 + 3/2 = 5, where the formula has 3. A shorter tile's one output: sqrt 2, 2, sqrt 2, and 1, sqrt 3/4, 1, together 2 + 3 + 2 = 7: (7/3)^(1/2),
+ * and for two directions 7/3. */
+static const double sums_norm = 7.0 / 3;
 
 /* On integers: V is at most 4 max|x|, and U at most 9 max|w| in quarters; the nine points of an output have (2 * 2 + 2 * 3 + 2 * 3)^2 = 256 of them for every
- * channel, where the formula has 9. */
+ * channel, where the formula has 9. (In a shorter tile (2 * 2 + 2 * 3 + 2 * 2)^2.) */
 enum { EXACT_FACTOR = 29 };
 
 static const char *unsupported_fprop(const conv_problem *p, const conv_device *device) { return winograd_unsupported(p, PASS_FPROP, 2, device); }

@@ -5,36 +5,44 @@
  *   filter: U = G w G^T        patch: V = B^T x B        both of SIDE x SIDE "points". M[point] = sum over c of U[point] V[point]        y = A^T M A
  *
  *   transform_kernel  U and V; G and B are in the .cu files: filter_line, patch_line
- *   multiply_kernel   M = U^T V: for every point, and group, a product of matrices
+ *   multiply_kernel   M = U^T V: for every point, and group, a product of matrices (winograd_multiply.cuh)
  *   output_kernel     y; A is output_line
  *
- * In memory (the workspace) neighbours are 64 columns, filters or tiles of y; then come the points, so that a thread has all of them at fixed distances:
+ * 14 outputs are no multiple of 4, and a tile that hangs over the edge computes for nothing. So an image's last tiles, down and across, are shorter by one:
+ * 4 + 4 + 3 + 3. SIZE - 1 outputs need one point less; the last one is left out, with the same U at the others. V and M have a column for every tile, sorted
+ * by kinds so that those that need a point are neighbours, and multiply_kernel leaves the others out: at 14 x 14, 121 products instead of 144.
  *
- *   U [group][K/groups / 64][C/groups][point][64 filters]        V [tiles of y / 64][C][point][64 tiles]        M [tiles of y / 64][K][point][64 tiles]
+ *   kinds of tiles          | shorter across |   neither   | shorter down | both |
+ *   the last point down     | ============================ |              |      |
+ *   the last point across   |                | ========================== |      |
  *
- * U and V are padded with zeros to whole tiles of multiply_kernel: its copies are 16 bytes each and ask for no limits. If V and M are larger than the L2
- * cache, what was written last is still in it: multiply_kernel begins with the last columns of V, output_kernel with the first of M, the last that were done.
+ * In memory (the workspace) neighbours are 64 columns, filters or tiles of y. U and V have 16 channels (BK) of them together, what a block copies at a time:
+ *
+ *   U [group][K/groups / 128][C/groups / 16][point][2][16][64]      V [tiles / 128][group][C/groups / 16][point][2][16][64]      M [tiles / 64][K][point][64]
+ *
+ * All are padded to whole tiles of multiply_kernel, U and V with zeros: no copy asks for limits. If V and M are larger than the L2 cache, what was written
+ * last is still in it: multiply_kernel begins with the last columns of V, output_kernel with the first images, most of whose M were done last.
  *
  * Because A is linear, M need not be one sum: multiply_kernel cuts the reduction of some tiles so that all multiprocessors end together (winograd.h), and
  * leaves the parts in as many M; output_kernel adds them up, first to last.
  *
  * A kernel's first blocks may wait on the multiprocessors that the kernel before it leaves ("early": programmatic dependent launch, 9.0 and up): that hides
- * most of what lies between two kernels. Not where units are cut finer: to end together they must lie evenly, which early blocks do not.
+ * most of what lies between two kernels. Not if there are few blocks: they must lie evenly then, and early ones do not.
  *
  * dgrad with stride 1 is fprop of dy with every filter turned round (tap 8 - i for i), C and K exchanged, padded by 2 - pad. */
 #pragma once
-#include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
-#include "05_im2col_gemm/tile.h"
 #include "05_im2col_gemm/winograd.h"
+#include "05_im2col_gemm/winograd_multiply.cuh"
 #include "common/ptx.cuh"
 
-enum { THREADS = 256, FILTERS_K = 32, FILTERS_C = 8 /* of a block */, TAPS = 9, RUN = WARP_N /* columns next to each other */ };
+enum { THREADS = 256, FILTERS_K = 32, FILTERS_C = 8 /* of a block */, TAPS = 9 };
 
-/* Along one line: 3 taps to SIDE points, SIDE pixels to SIDE points, SIDE points to SIZE outputs. */
+/* Along one line: 3 taps to SIDE points, SIDE pixels to SIDE points, SIDE points to SIZE outputs. short_: SIDE - 1 pixels, and 0 for the last point. */
 template <int SIZE> static __device__ void filter_line(const float (&tap)[3], float (&point)[SIZE + 2]);
 template <int SIZE> static __device__ void patch_line(const float (&pixel)[SIZE + 2], float (&point)[SIZE + 2]);
+template <int SIZE> static __device__ void short_patch_line(const float (&pixel)[SIZE + 2], float (&point)[SIZE + 2]);
 template <int SIZE> static __device__ void output_line(const float (&point)[SIZE + 2], float (&output)[SIZE]);
 
 /* U of FILTERS_K filters' FILTERS_C channels. TURNED: w is [C][K/groups][9] instead of [K][C/groups][9], its taps last to first. */
@@ -62,50 +70,80 @@ static __device__ void transform_filters(const winograd &g, int block, float *ta
     const float column[3] = {mine[TURNED ? 8 - s : s], mine[TURNED ? 5 - s : 3 + s], mine[TURNED ? 2 - s : 6 + s]};
     filter_line<SIZE>(column, columns[s]);
   }
-  u += ((group * g.pitch_k / RUN + k / RUN) * g.depth + c) * (SIDE * SIDE * RUN) + k % RUN;
+  u += (((group * ((g.pitch_k + PAIR - 1) / PAIR) + k / PAIR) * (g.depth / BK) + c / BK) * (SIDE * SIDE * 2) + k / RUN % 2) * STAGE + c % BK * RUN + k % RUN;
 #pragma unroll
   for (int i = 0; i < SIDE; i++) {
     const float row[3] = {columns[0][i], columns[1][i], columns[2][i]};
     float point[SIDE];
     filter_line<SIZE>(row, point);
 #pragma unroll
-    for (int j = 0; j < SIDE; j++) u[(i * SIDE + j) * RUN] = point[j];
+    for (int j = 0; j < SIDE; j++) u[(i * SIDE + j) * (2 * STAGE)] = point[j];
   }
 }
 
-/* V of one channel of a tile; zero in the padding. line: of V, a channel's 64 tiles. */
+/* Where a tile of y lies: in which image, where it begins, its column of V and M, and whether it is shorter, down and across. */
+typedef struct patch_place {
+  int n, p, q, column;
+  bool short_p, short_q;
+} patch_place;
+
+/* Of tile number `index`. They are counted image by image, row by row; where kinds lie apart in V and M, `near` images at a time: what a warp reads and
+ * writes is near in x and y, then, and in runs of so many in V and M. */
+template <int SIZE> static __device__ __forceinline__ patch_place place_of_patch(const winograd &g, int index) {
+  if (index >= g.columns) return {g.images, 0, 0, index, true, true};
+  const int each = g.tiles_p * g.tiles_q, group = index / g.near / each, tile = index / g.near - group * each, my_n = index % g.near;
+  const int row = tile / g.tiles_q, col = tile - row * g.tiles_q, full_p = g.tiles_p - g.short_p, full_q = g.tiles_q - g.short_q;
+  const bool short_p = row >= full_p, short_q = col >= full_q;
+  const int before_p = short_p ? full_p : 0, before_q = short_q ? full_q : 0, rows = short_p ? g.short_p : full_p, columns = short_q ? g.short_q : full_q;
+  const int from = short_p ? (short_q ? g.from[2] : g.from[1]) : short_q ? 0 : g.from[0], column = (group * rows + row - before_p) * columns + col - before_q;
+  const int p = row * SIZE - (short_p ? row - before_p : 0), q = col * SIZE - (short_q ? col - before_q : 0);
+  return {group * g.near + my_n, p, q, from + column * g.near + my_n, short_p, short_q};
+}
+
+/* V of one channel of a tile; zero in the padding, and at points that a shorter tile does not have. */
 template <int SIZE> static __device__ void transform_patch(const winograd &g, int index, const float *__restrict__ x, float *__restrict__ v) {
   constexpr int SIDE = SIZE + 2;
-  const int line = index / RUN, rows = g.p.groups * g.depth, row_c = line % rows, group_c = g.p.C / g.p.groups, my_c = row_c % g.depth;
-  const int tile = line / rows * RUN + index % RUN, n = tile / (g.tiles_p * g.tiles_q), c = row_c / g.depth * group_c + my_c;
+  const int lines = index / RUN, rows = g.p.groups * g.depth, tile = lines / rows * RUN + index % RUN;
+  const int group = lines % rows / g.depth, my_c = lines % rows % g.depth, group_c = g.p.C / g.p.groups;
   if (tile >= g.pitch) return;
-  const int first_h = tile / g.tiles_q % g.tiles_p * SIZE - g.p.pad_top, first_w = tile % g.tiles_q * SIZE - g.p.pad_left;
-  x += ((n * g.p.C + c) * g.p.H + first_h) * g.p.W + first_w;
-  v += line * (SIDE * SIDE * RUN) + index % RUN;
-  float patch[SIDE][SIDE], columns[SIDE][SIDE]; /* columns of the patch, transformed */
+  const patch_place at = place_of_patch<SIZE>(g, tile);
+  const int first_h = at.p - g.p.pad_top, first_w = at.q - g.p.pad_left;
+  x += ((at.n * g.p.C + group * group_c + my_c) * g.p.H + first_h) * g.p.W + first_w;
+  v += (((at.column / PAIR * g.p.groups + group) * (g.depth / BK) + my_c / BK) * (SIDE * SIDE * 2) + at.column / RUN % 2) * STAGE;
+  v += my_c % BK * RUN + at.column % RUN;
+  float patch[SIDE][SIDE], columns[SIDE][SIDE], points[SIDE][SIDE]; /* columns of the patch, transformed to rows */
 #pragma unroll
   for (int i = 0; i < SIDE; i++)
 #pragma unroll
     for (int j = 0; j < SIDE; j++) {
-      const bool inside = my_c < group_c && n < g.images && first_h + i >= 0 && first_h + i < g.p.H && first_w + j >= 0 && first_w + j < g.p.W;
+      const bool inside = my_c < group_c && at.n < g.images && first_h + i >= 0 && first_h + i < g.p.H && first_w + j >= 0 && first_w + j < g.p.W;
       patch[j][i] = inside ? x[i * g.p.W + j] : 0;
     }
 #pragma unroll
-  for (int j = 0; j < SIDE; j++) patch_line<SIZE>(patch[j], columns[j]);
+  for (int j = 0; j < SIDE; j++) {
+    float line[SIDE];
+    if (at.short_p) short_patch_line<SIZE>(patch[j], line);
+    else patch_line<SIZE>(patch[j], line);
+#pragma unroll
+    for (int i = 0; i < SIDE; i++) columns[i][j] = line[i];
+  }
 #pragma unroll
   for (int i = 0; i < SIDE; i++) {
-    float row[SIDE], point[SIDE];
-#pragma unroll
-    for (int j = 0; j < SIDE; j++) row[j] = columns[j][i];
-    patch_line<SIZE>(row, point);
-#pragma unroll
-    for (int j = 0; j < SIDE; j++) v[(i * SIDE + j) * RUN] = point[j];
+    if (at.short_q) short_patch_line<SIZE>(columns[i], points[i]);
+    else patch_line<SIZE>(columns[i], points[i]);
   }
+  const int block = at.column / g.bn;
+  const bool last_row = block < g.bound[1], last_column = block >= g.bound[0] && block < g.bound[2]; /* are needed, be it for others of the block */
+#pragma unroll
+  for (int i = 0; i < SIDE; i++)
+#pragma unroll
+    for (int j = 0; j < SIDE; j++)
+      if ((i < SIDE - 1 || last_row) && (j < SIDE - 1 || last_column)) v[(i * SIDE + j) * (2 * STAGE)] = points[i][j];
 }
 
 /* The first filter_blocks blocks transform filters, the others patches, a thread one channel of one tile. */
 template <int SIZE, bool TURNED>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     transform_kernel(winograd g, int filter_blocks, const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ u, float *__restrict__ v) {
   __shared__ float taps[FILTERS_K * (FILTERS_C * TAPS + 1)];
   const int block = blockIdx.x;
@@ -114,101 +152,6 @@ __global__ void __launch_bounds__(THREADS)
   else
     transform_patch<SIZE>(g, (block - filter_blocks) * THREADS + threadIdx.x, x, v);
   ptx_griddepcontrol_launch_dependents();
-}
-
-/* Where a unit lies: its tile, and from which step on how many. Its sums go to the M of number `slot`. */
-typedef struct unit_place {
-  int tile, first, steps, slot;
-} unit_place;
-
-static __device__ __forceinline__ unit_place place_of(const winograd &g, int unit) {
-  const int all = g.depth / BK, cut = max(unit - g.whole, 0), part = unit - cut + cut / g.pieces, piece = cut % g.pieces;
-  const int slice = part / g.tiles, first = slice * g.part_steps, steps = min(all - first, g.part_steps), skipped = piece * g.piece_steps;
-  if (unit < g.whole) return {part % g.tiles, first, steps, slice};
-  return {part % g.tiles, first + skipped, min(steps - skipped, g.piece_steps), slice + piece};
-}
-
-/* Where a tile lies: of which point and group, and which one down (m) and across (n); the last ones across come first. */
-typedef struct tile_place {
-  int point, group, m, n;
-} tile_place;
-
-template <int POINTS> static __device__ __forceinline__ tile_place tile_of(const winograd &g, int tile) {
-  const int rest = tile / POINTS, across = rest / g.tiles_m, column = across / g.p.groups;
-  return {tile % POINTS, across % g.p.groups, rest % g.tiles_m, g.tiles_n - 1 - column};
-}
-
-/* A block of BM * BN / 64 threads does unit after unit, each as 05c does a tile; with the last elements of one the first of the next are copied. */
-template <int BM, int BN, int POINTS>
-__global__ void __launch_bounds__(BM *BN / 64, 512 / (BM * BN / 64))
-    multiply_kernel(winograd g, const float *u, const float *v, float *m) {
-  constexpr int BLOCK = BM * BN / (TM * TN), FLOATS = BK * (BM + BN), LANES = BLOCK / BK; /* threads that copy a row of a stage */
-  static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && BM % (4 * LANES) == 0 && BN % (4 * LANES) == 0, "a thread has TM x TN sums and copies whole quads");
-  static_assert(RUN % (4 * LANES) == 0, "a row of threads copies neighbours");
-  __shared__ float4 stages[2 * FLOATS / 4]; /* two of: [BK][BM] of U, [BK][BN] of V */
-  float *buffers = (float *)stages;
-  const int group_k = g.p.K / g.p.groups, rows = g.p.groups * g.depth, thread = threadIdx.x, copy_row = thread / LANES, copy_quad = thread % LANES * 4;
-
-  /* Where the next stage is copied from. */
-  const float *a_from, *b_from;
-  int copy_unit = blockIdx.x, copy_steps;
-  const auto aim = [&]() {
-    const unit_place at = place_of(g, copy_unit);
-    const tile_place tile = tile_of<POINTS>(g, at.tile);
-    const int row = at.first * BK + copy_row;
-    a_from = u + (((tile.group * g.pitch_k + tile.m * BM) / RUN * g.depth + row) * POINTS + tile.point) * RUN + copy_quad;
-    b_from = v + ((tile.n * BN / RUN * rows + tile.group * g.depth + row) * POINTS + tile.point) * RUN + copy_quad;
-    copy_steps = at.steps;
-  };
-  /* Starts the copies of a stage, and aims at the next. (With POINTS for g.points the assembler gives many an FMA a sum and an operand of one bank.) */
-  const auto copy = [&](float *to) {
-    float *a_to = to + copy_row * BM + copy_quad, *b_to = to + BK * BM + copy_row * BN + copy_quad;
-#pragma unroll
-    for (int i = 0; i < BM; i += 4 * LANES) __pipeline_memcpy_async(a_to + i, a_from + i / RUN * g.depth * (g.points * RUN) + i % RUN, 16);
-#pragma unroll
-    for (int i = 0; i < BN; i += 4 * LANES) __pipeline_memcpy_async(b_to + i, b_from + i / RUN * rows * (g.points * RUN) + i % RUN, 16);
-    a_from += BK * g.points * RUN, b_from += BK * g.points * RUN;
-    if (--copy_steps == 0 && (copy_unit += gridDim.x) < g.units) aim();
-  };
-
-  const int warp = thread / 32, my_row = warp / (BN / WARP_N) * WARP_M + tile_row(thread % 32), my_col = warp % (BN / WARP_N) * WARP_N + tile_col(thread % 32);
-  operands o[2]; /* of this element of the reduction and of the next */
-  ptx_griddepcontrol_launch_dependents();
-  aim();
-  ptx_griddepcontrol_wait();
-  copy(buffers);
-  __pipeline_commit();
-  __pipeline_wait_prior(0);
-  __syncthreads(); /* the first stage is there */
-  read_operands(o[0], buffers + my_row, buffers + BK * BM + my_col);
-  int now = 0; /* the buffer that is read */
-  for (int unit = blockIdx.x; unit < g.units; unit += gridDim.x) {
-    const unit_place at = place_of(g, unit);
-    float sum[TM][TN] = {};
-    for (int left = at.steps; left > 0; left--) {
-#pragma unroll
-      for (int l = 0; l < BK; l++) {
-        if (l == 1 && copy_unit < g.units) copy(buffers + (FLOATS - now));
-        if (l == BK - 1) {
-          __pipeline_commit();
-          __pipeline_wait_prior(0);
-          __syncthreads(); /* the next stage is there, and nobody reads this one any more */
-          now = FLOATS - now;
-        }
-        const int next = (l + 1) % BK;
-        if (next || left > 1 || unit + gridDim.x < g.units) read_operands(o[next % 2], buffers + now + my_row + next * BM, buffers + now + BK * BM + my_col + next * BN);
-        add_products(sum, o[l % 2]);
-      }
-    }
-    const tile_place tile = tile_of<POINTS>(g, at.tile);
-    const int k = tile.m * BM + my_row, column = tile.n * BN + my_col;
-    float *to = m + (((at.slot * g.pitch + column) / RUN * g.p.K + tile.group * group_k + k) * POINTS + tile.point) * RUN + column % RUN;
-#pragma unroll
-    for (int i = 0; i < TM; i++)
-#pragma unroll
-      for (int j = 0; j < TN; j += 4)
-        if (k + quad_row(i) < group_k && column + quad_col(j) < g.columns) store_quad(to + quad_row(i) * (POINTS * RUN) + quad_col(j), &sum[i][j]);
-  }
 }
 
 /* Two lanes 16 apart hold LINES lines each, of 2 * PART points. Afterwards each holds PART points, of all lines. */
@@ -229,42 +172,60 @@ template <int SIZE>
 __global__ void __launch_bounds__(THREADS, 1024 / THREADS) output_kernel(winograd g, const float *m, float *__restrict__ y) {
   constexpr int SIDE = SIZE + 2, HALF = SIDE / 2, PART = SIZE / 2;
   const int thread = blockIdx.x * THREADS + threadIdx.x, index = thread / 32 * 16 + thread % 16, half = thread / 16 % 2, first = half * HALF * SIDE;
-  const int line = index / RUN, k = line % g.p.K, tile = line / g.p.K * RUN + index % RUN, n = tile / (g.tiles_p * g.tiles_q), group_k = g.p.K / g.p.groups;
-  const int done_m = k % group_k / g.bm, done_n = g.tiles_n - 1 - tile / g.bn; /* as in tile_of */
-  const int part = (g.slices - 1) * g.tiles + ((done_n * g.p.groups + k / group_k) * g.tiles_m + done_m) * (SIDE * SIDE) + first; /* of point `first` */
-  float point[HALF][SIDE], rows[HALF][SIZE], columns[PART][SIDE], out[PART][SIZE];
+  const int line = index / RUN, k = line % g.p.K, tile = line / g.p.K * RUN + index % RUN, group_k = g.p.K / g.p.groups, group = k / group_k, my_k = k % group_k;
   if (tile >= g.pitch) return; /* a whole warp */
+  const patch_place at = place_of_patch<SIZE>(g, min(tile, g.columns - 1)); /* those past the last do the last, and do not store it */
+  const int rows_k = g.p.groups * g.pitch_k;
+  float point[HALF][SIDE], rows[HALF][SIZE], columns[PART][SIDE], out[PART][SIZE];
+  const auto has = [&](int i, int j) { return (i < HALF - 1 || !half || !at.short_p) && (j < SIDE - 1 || !at.short_q); };
   ptx_griddepcontrol_wait();
-  m += (line * (SIDE * SIDE) + first) * RUN + index % RUN;
+  m += ((at.column / RUN * rows_k + group * g.pitch_k + my_k) * (SIDE * SIDE) + first) * RUN + at.column % RUN;
 #pragma unroll
-  for (int i = 0; i < HALF * SIDE; i++) point[i / SIDE][i % SIDE] = n < g.images ? m[i * RUN] : 0;
-  for (int slot = 1; slot < g.slices + g.pieces - 1; slot++) {
-    m += g.p.K * g.pitch * (SIDE * SIDE);
-    if (n >= g.images || (slot >= g.slices && part + HALF * SIDE <= g.whole)) break; /* not cut into pieces */
+  for (int i = 0; i < HALF * SIDE; i++) point[i / SIDE][i % SIDE] = has(i / SIDE, i % SIDE) ? m[i * RUN] : 0;
+  const int slot_floats = rows_k * g.pitch * (SIDE * SIDE);
+  for (int slot = 1; slot < g.slices; slot++) {
+    m += slot_floats;
 #pragma unroll
-    for (int i = 0; i < HALF * SIDE; i++)
-      if (slot < g.slices || part + i >= g.whole) point[i / SIDE][i % SIDE] += m[i * RUN];
+    for (int i = 0; i < HALF * SIDE; i++) point[i / SIDE][i % SIDE] += has(i / SIDE, i % SIDE) ? m[i * RUN] : 0;
+  }
+  if (g.pieces > 1) {
+    const int block = at.column / g.bn, number = (block >= g.bound[0]) + (block >= g.bound[1]) + (block >= g.bound[2]);
+    const region in = region_of<SIDE>(g, number);
+    const int row = (block - in.block) * g.p.groups * g.tiles_m + group * g.tiles_m + my_k / g.bm, my_tile = in.tile + (row * in.high + half * HALF) * in.wide;
+    const int cut = g.tiles * g.slices - g.whole - my_tile; /* the first tiles are cut into pieces, in the last slice */
+    for (int piece = 1; piece < g.pieces && cut > 0; piece++) {
+      m += slot_floats;
+#pragma unroll
+      for (int i = 0; i < HALF * SIDE; i++) point[i / SIDE][i % SIDE] += has(i / SIDE, i % SIDE) && i / SIDE * in.wide + i % SIDE < cut ? m[i * RUN] : 0;
+    }
   }
   __syncwarp();
+  /* A shorter line has no last output, and infinity (the point before the last) belongs to the last but one. */
 #pragma unroll
-  for (int i = 0; i < HALF; i++) output_line<SIZE>(point[i], rows[i]);
+  for (int i = 0; i < HALF; i++) {
+    output_line<SIZE>(point[i], rows[i]);
+    if (at.short_q) rows[i][SIZE - 2] += point[i][SIDE - 2];
+  }
   exchange<HALF, PART>(rows, columns, half);
 #pragma unroll
-  for (int j = 0; j < PART; j++) output_line<SIZE>(columns[j], out[j]);
+  for (int j = 0; j < PART; j++) {
+    output_line<SIZE>(columns[j], out[j]);
+    if (at.short_p) out[j][SIZE - 2] += columns[j][SIDE - 2];
+  }
 
-  const int p = tile / g.tiles_q % g.tiles_p * SIZE, q = tile % g.tiles_q * SIZE + half * PART;
-  if (n >= g.images || q >= g.p.Q) return;
-  y += ((n * g.p.K + k) * g.p.P + p) * g.p.Q + q;
+  const int q = at.q + half * PART, size_p = min(SIZE - at.short_p, g.p.P - at.p), size_q = min(SIZE - at.short_q, g.p.Q - at.q) - half * PART;
+  if (tile >= g.columns || size_q <= 0) return;
+  y += ((at.n * g.p.K + k) * g.p.P + at.p) * g.p.Q + q;
 #pragma unroll
   for (int i = 0; i < SIZE; i++) {
-    if (p + i >= g.p.P) break;
+    if (i >= size_p) break;
     float *to = y + i * g.p.Q;
-    if (PART == 2 && g.p.Q % 2 == 0) { /* pairs are aligned and whole */
+    if (PART == 2 && g.p.Q % 2 == 0 && !at.short_q) { /* pairs are aligned and whole */
       *(float2 *)to = make_float2(out[0][i], out[PART - 1][i]);
       continue;
     }
     to[0] = out[0][i];
-    if (PART == 2 && q + 1 < g.p.Q) to[1] = out[PART - 1][i];
+    if (PART == 2 && size_q > 1) to[1] = out[PART - 1][i];
   }
 }
 
@@ -292,11 +253,9 @@ static cudaError_t launch(void (*kernel)(P...), bool early, int blocks, int thre
 
 template <int SIZE, bool TURNED>
 static cudaError_t winograd_launch(const conv_problem *p, const float *x, const float *w, float *y, float *workspace, cudaStream_t stream) {
-  constexpr int POINTS = (SIZE + 2) * (SIZE + 2);
   const conv_problem f = as_fprop(p, TURNED ? PASS_DGRAD : PASS_FPROP);
-  int multiprocessors = 0, device = 0, images = images_of(&f, SIZE), pitch_k = 0;
-  cudaError_t status = cudaGetDevice(&device);
-  if (!status) status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  int images = images_of(&f, SIZE), pitch_k = 0;
+  cudaError_t status = cudaSuccess;
   for (int first = 0; first < f.N && !status; first += images) {
     const winograd g = plan_for(&f, SIZE, f.N - first < images ? f.N - first : images);
     float *u = workspace, *v = u + filter_count(&g), *m = v + patch_count(&g);
@@ -306,9 +265,9 @@ static cudaError_t winograd_launch(const conv_problem *p, const float *x, const 
     const float *x_from = x + (int64_t)first * f.C * f.H * f.W;
     float *y_to = y + (int64_t)first * f.K * f.P * f.Q;
     status = launch(transform_kernel<SIZE, TURNED>, false, filter_blocks + patch_blocks, THREADS, stream, g, filter_blocks, x_from, w, u, v);
-    const int threads = g.bm * g.bn / (TM * TN), resident = multiprocessors * (512 / threads), output_blocks = ceil_div((int64_t)f.K * g.pitch * 2, THREADS);
-    const auto multiply = g.bn == 64 ? multiply_kernel<128, 64, POINTS> : g.bm == 64 ? multiply_kernel<64, 128, POINTS> : multiply_kernel<128, 128, POINTS>;
-    if (!status) status = launch(multiply, g.pieces == 1, g.units < resident ? g.units : resident, threads, stream, g, u, v, m);
+    const int threads = g.bm * g.bn / (TM * TN), output_blocks = ceil_div((int64_t)f.K * g.pitch * 2, THREADS);
+    const auto multiply = g.bn == 64 ? multiply_kernel<128, 64, SIZE + 2> : g.bm == 64 ? multiply_kernel<64, 128, SIZE + 2> : multiply_kernel<128, 128, SIZE + 2>;
+    if (!status) status = launch(multiply, g.early, g.blocks, threads, stream, g, u, v, m);
     if (!status) status = launch(output_kernel<SIZE>, true, output_blocks, THREADS, stream, g, m, y_to);
   }
   return status;

@@ -7,19 +7,27 @@
 #include "05_im2col_gemm/tile.h"
 #include "common/plain.h"
 
-/* How a problem is done. p: as fprop. A tile of multiply_kernel is BM filters x BN tiles of y, of one point and group; a part is part_steps * BK of its
- * reduction. The parts are numbered slice by slice. Those from `whole` on, all in the last slice, are cut once more, into pieces. */
+/* How a problem is done. p: as fprop. A block of columns is BN of them. A tile of multiply_kernel is BM filters x a block of columns, of one point and group; a
+ * part is part_steps * BK of its reduction. The parts are numbered slice by slice. Those from `whole` on, all in the last slice, are cut once more, into pieces. */
 typedef struct winograd {
   conv_problem p;
-  int points, tiles_p, tiles_q;  /* SIDE * SIDE; tiles of y in an image, down and across */
-  int images, columns, pitch;    /* that are done at a time; their tiles; these rounded up to BN */
+  int side, tiles_p, tiles_q;    /* points of a tile, down or across; tiles of an image, down and across */
+  int short_p, short_q;          /* of these are shorter */
+  int images, near;              /* that are done at a time, and of these next to each other (winograd.cuh) */
+  int columns, pitch;            /* their tiles; these rounded up to BN */
+  int from[3];                   /* columns: where the second, third and fourth kind of tiles begin (winograd.cuh) */
   int depth, pitch_k;            /* channels of a group, rounded up to BK; filters of a group, rounded up to BM */
   int tiles_m, tiles_n, tiles;   /* of multiply_kernel: down and across for a point and group, and all of them */
+  int bound[3], before[3];       /* the block of columns where others of the points are needed, and tiles before that */
   int bm, bn, slices, part_steps, whole, pieces, piece_steps, units; /* units: parts before `whole`, and pieces */
+  int blocks, last_round;        /* of multiply_kernel; parts from here on are the last of their blocks, the other blocks do the pieces */
+  bool early;                    /* its blocks may begin early: a multiprocessor is to have as many as fit anyhow */
 } winograd;
 
 static const double launch_bytes = 512e6; /* of V and M, at most */
-enum { MOST_PIECES = 8 };
+static const double end_steps = 0.3;      /* what the end of a unit takes, in steps (estimated) */
+static const double sums_clocks = 3000;   /* what it takes output_kernel to look for parts of sums (estimated) */
+enum { MOST_PIECES = 8, MOST_NEAR = 8 };
 
 static inline int ceil_div(int64_t a, int64_t b) { return (int)((a + b - 1) / b); }
 
@@ -33,25 +41,44 @@ static inline conv_problem as_fprop(const conv_problem *p, conv_pass pass) {
 }
 
 /* The share of its peak that a multiprocessor reaches with so many warps a scheduler (estimated). */
-static inline double efficiency(double warps) { return warps >= 4 ? 0.72 : warps >= 3 ? 0.70 : warps >= 2 ? 0.66 : 0.45; }
+static inline double efficiency(double warps) { return warps >= 4 ? 0.80 : warps >= 3 ? 0.78 : warps >= 2 ? 0.72 : 0.45; }
 
-/* Cuts the products into units of BM x BN, for `multiprocessors` of four schedulers with 32 FMAs a clock each. A wave is a unit for every multiprocessor.
- * Returns the clocks that it takes, by this model. */
-static inline double cut(winograd *g, int bm, int bn, int slices, int multiprocessors) {
-  const int all = g->depth / BK;
+/* Cuts the products into units of BM x BN, for `multiprocessors` of four schedulers with 32 FMAs a clock each. What is left when all have as many parts is
+ * cut into pieces. Returns the clocks of the busiest one, by this model. */
+static inline double cut(winograd *g, int bm, int bn, int slices, int pieces, int multiprocessors) {
+  const int all = g->depth / BK, side = g->side;
   g->bm = bm, g->bn = bn, g->tiles_m = ceil_div(g->p.K / g->p.groups, bm), g->tiles_n = ceil_div(g->columns, bn);
-  g->tiles = g->points * g->p.groups * g->tiles_m * g->tiles_n, g->pitch_k = g->tiles_m * bm, g->pitch = g->tiles_n * bn;
+  g->pitch_k = g->tiles_m * bm, g->pitch = g->tiles_n * bn;
+  g->bound[0] = g->from[0] / bn, g->bound[1] = ceil_div(g->from[1], bn), g->bound[2] = ceil_div(g->from[2], bn);
+  const int points[4] = {side * (side - 1), side * side, side * (side - 1), (side - 1) * (side - 1)};
+  g->tiles = 0;
+  for (int i = 0; i < 4; i++) {
+    if (i) g->before[i - 1] = g->tiles;
+    g->tiles += ((i < 3 ? g->bound[i] : g->tiles_n) - (i ? g->bound[i - 1] : 0)) * points[i] * g->p.groups * g->tiles_m;
+  }
   g->part_steps = ceil_div(all, slices), g->slices = ceil_div(all, g->part_steps);
   const int parts = g->tiles * g->slices, rest = parts % multiprocessors, last_steps = all - (g->slices - 1) * g->part_steps;
-  g->whole = parts, g->pieces = 1, g->piece_steps = last_steps;
-  if (rest && rest * 2 <= multiprocessors && rest <= g->tiles && last_steps > 1) {
-    const int pieces = multiprocessors / rest < MOST_PIECES ? multiprocessors / rest : MOST_PIECES;
-    g->piece_steps = ceil_div(last_steps, pieces), g->pieces = ceil_div(last_steps, g->piece_steps), g->whole = parts - rest;
-  }
-  g->units = g->whole + (parts - g->whole) * g->pieces;
-  const double waves = ceil_div(g->whole, multiprocessors) + (g->units > g->whole ? (double)g->piece_steps / g->part_steps : 0), warps = bm * bn / 2048 / 4.0;
+  g->piece_steps = rest && rest <= g->tiles ? ceil_div(last_steps, pieces) : last_steps, g->pieces = ceil_div(last_steps, g->piece_steps);
+  g->whole = g->pieces > 1 ? parts - rest : parts, g->units = g->whole + (parts - g->whole) * g->pieces;
+  /* Rounds of as many parts as fit; then what is `left`, and beside it chains of pieces, one after the other. */
+  const int threads = bm * bn / (TM * TN), resident = 512 / threads, grid = resident * multiprocessors;
+  g->last_round = g->whole / grid * grid, g->blocks = g->units < grid ? g->units : grid;
+  g->early = g->blocks > grid - multiprocessors;
+  const int left = ceil_div(g->whole - g->last_round, multiprocessors), more = ceil_div(g->units - g->whole, multiprocessors);
+  const int chains = more < resident - left ? more : resident - left;
+  const double warps = threads / 128.0, part = g->part_steps + end_steps;
+  const double chain = chains ? ceil_div(more, chains) * (g->piece_steps + end_steps) : 0, both = chain < part ? chain : part;
+  const double steps = g->last_round / multiprocessors * part / efficiency(resident * warps) + (left + chains) * both / efficiency((left + chains) * warps) +
+                       left * (part - both) / efficiency(left * warps) + chains * (chain - both) / efficiency(chains * warps);
+  const double parted = g->slices + g->pieces > 2 ? sums_clocks : 0;
   const double extra = ((double)g->tiles * (g->slices - 1) + (double)(parts - g->whole) * (g->pieces - 1)) * bm * bn * sizeof(float);
-  return waves * warps * (64 * BK) * g->part_steps / efficiency(waves * warps) + 2 * extra / (16.0 * multiprocessors); /* written and read, 16 bytes a clock */
+  return steps * warps * (64 * BK) + parted + 2 * extra / (16.0 * multiprocessors); /* written and read, 16 bytes a clock */
+}
+
+/* Of an image's tiles, down or across, so many are one shorter, that fewer outputs hang over its edge. */
+static inline int shorter(int outputs, int size) {
+  const int tiles = ceil_div(outputs, size), over = tiles * size - outputs;
+  return over < tiles ? over : tiles;
 }
 
 /* The plan for so many images at a time. */
@@ -63,22 +90,30 @@ static inline winograd plan_for(const conv_problem *f, int size, int images) {
   multiprocessors = 132; /* the cuts of a GPU are tested without one, too */
 #endif
   winograd best = {};
-  best.p = *f, best.points = (size + 2) * (size + 2), best.tiles_p = ceil_div(f->P, size), best.tiles_q = ceil_div(f->Q, size), best.images = images;
+  best.p = *f, best.side = size + 2, best.tiles_p = ceil_div(f->P, size), best.tiles_q = ceil_div(f->Q, size), best.images = images;
   best.columns = images * best.tiles_p * best.tiles_q, best.depth = ceil_div(f->C / f->groups, BK) * BK;
+  const winograd plain = best;
   double least = INFINITY;
-  for (int i = 0; i < 3; i++)
-    for (int slices = 1; slices <= 4; slices++) {
-      winograd g = best;
-      const double clocks = cut(&g, shapes[i][0], shapes[i][1], slices, multiprocessors);
-      if (clocks < least) least = clocks, best = g;
-    }
+  for (int with_short = 0; with_short < 2; with_short++) {
+    winograd g = plain;
+    if (with_short) g.short_p = shorter(f->P, size), g.short_q = shorter(f->Q, size);
+    const int full_p = g.tiles_p - g.short_p, full_q = g.tiles_q - g.short_q;
+    g.from[0] = images * full_p * g.short_q, g.from[1] = images * full_p * g.tiles_q, g.from[2] = g.from[1] + images * g.short_p * full_q;
+    for (g.near = 1; with_short && g.near < MOST_NEAR && images % (2 * g.near) == 0;) g.near *= 2;
+    for (int i = 0; i < 3; i++)
+      for (int slices = 1; slices <= 4; slices++)
+        for (int pieces = 1; pieces <= MOST_PIECES; pieces++) {
+          const double clocks = cut(&g, shapes[i][0], shapes[i][1], slices, pieces, multiprocessors);
+          if (clocks < least) least = clocks, best = g;
+        }
+  }
   return best;
 }
 
-/* Floats of U, V and M. */
-static inline int64_t filter_count(const winograd *g) { return (int64_t)g->points * g->p.groups * g->depth * g->pitch_k; }
-static inline int64_t patch_count(const winograd *g) { return (int64_t)g->points * g->p.groups * g->depth * g->pitch; }
-static inline int64_t product_count(const winograd *g) { return (int64_t)(g->slices + g->pieces - 1) * g->points * g->p.K * g->pitch; }
+/* Floats of U, V and M; U and V in pairs of 64. */
+static inline int64_t filter_count(const winograd *g) { return (int64_t)g->side * g->side * g->p.groups * g->depth * ceil_div(g->pitch_k, 128) * 128; }
+static inline int64_t patch_count(const winograd *g) { return (int64_t)g->side * g->side * g->p.groups * g->depth * ceil_div(g->pitch, 128) * 128; }
+static inline int64_t product_count(const winograd *g) { return (int64_t)(g->slices + g->pieces - 1) * g->side * g->side * g->p.groups * g->pitch_k * g->pitch; }
 
 /* How many images at a time: all, if their V and M are not too large; or else in as few launches as can be, each of as many images. */
 static inline int images_of(const conv_problem *f, int size) {

@@ -1,11 +1,12 @@
 # Tables of docs/05_im2col_gemm.md, in Markdown.
 # usage: awk -f scripts/step05_tables.awk -v table=layers -v pass=fprop -v batch=16 docs/results/h200/bench-05.csv   ResNet-50, layer by layer, beside cuDNN
+#        awk -f scripts/step05_tables.awk -v table=direct -v pass=fprop -v batch=64 docs/results/h200/{cudnn_direct,bench-05}.csv   3 x 3: direct kernels on both sides
 #        awk -f scripts/step05_tables.awk -v table=cublas docs/results/h200/cublas.csv                                   the product alone, beside cuBLAS
 #        awk -f scripts/step05_tables.awk -v table=first -v layer=mb16ic64ih56oc128oh56kh3ph1 docs/results/h200/bench.csv   one layer, all kernels of the step
 #        awk -f scripts/step05_tables.awk -v table=winograd docs/results/h200/{bench,bench-05,large-05}.csv              what 05i's arithmetic and bytes take
 #        scripts/step05.sh occupancy | cuts: what fits on an SM (registers-05, calibrate, a list), and how products are cut (a list)
 # One number, of the tables of layers: -v pass= -v batch= [-v only=REGEX of shapes] and -v table=
-#   geomean, -v which=direct|fastest   cuDNN's time over ours, geometric mean, each layer once
+#   geomean, -v which=direct|fastest   cuDNN's time over ours, geometric mean, each layer once; with cudnn_direct.csv before, also which=both: direct over direct
 #   share, -v which=direct|cudnn       of the floor, geometric mean
 #   losses, -v which=direct|fastest    layers in which cuDNN is faster
 #   least, most -v which=              the smallest and the largest of cuDNN's time over ours
@@ -60,6 +61,7 @@ FNR == 1 { n = split_csv($0, head); split("", at); for (i = 1; i <= n; i++) at[h
 { split_csv($0, f) }
 ("static_shared" in at) { registers[f[at["kernel"]], f[at["function"]]] = f[at["registers"]]; static_shared[f[at["kernel"]], f[at["function"]]] = f[at["static_shared"]]; next }
 ("parameter" in at) { if (f[at["parameter"]] == "") machine[f[at["name"]]] = f[at["value"]]; next }
+("best_us" in at) { if (f[at["pass"]] == pass && f[at["shape"]] ~ ("^mb" batch "ic")) { plain[f[at["shape"]]] = f[at["best_us"]] + 0; plain_plan[f[at["shape"]]] = f[at["best_plan"]] } next }
 { shape = f[at["shape"]]; kernel = f[at["kernel"]]; us = f[at["us_median"]] }
 us == "" { next }
 table == "cublas" {
@@ -147,8 +149,8 @@ END {
     for (i = 1; i <= shapes; i++) {
       s = order[i]; c = number(s, "ic"); k = number(s, "oc"); n = number(s, "mb"); p = number(s, "oh"); h = number(s, "ih")
       if (!((s, "05d") in value) || !((s, "05i") in value)) stop("times of 05d and 05i for " s)
-      tiles = n * ceil(p / 4) ^ 2; mb = 36 * 4 * (c * k + (c + k) * tiles)
-      adds = 36 * c * k * tiles * 2 / peak / 1e6; moved = (2 * mb + 4 * (n * (c * h * h + k * p * p) + 9 * c * k)) / bandwidth / 1e6
+      tiles = ceil(p / 4); short = 4 * tiles - p; points = n * (6 * tiles - (short < tiles ? short : tiles)) ^ 2 # a shorter tile of 3 outputs has 5 points
+      mb = 4 * (36 * c * k + (c + k) * points); adds = c * k * points * 2 / peak / 1e6; moved = (2 * mb + 4 * (n * (c * h * h + k * p * p) + 9 * c * k)) / bandwidth / 1e6
       printf "| %d: %s | %s | %s | %s | %.0f | %s | %s | %s | %.2f |\n", n, words(s), time(floor[s]), time(value[s, "05d"]), time(adds), mb / 1e6, time(moved), time(adds + moved), time(value[s, "05i"]), value[s, "05d"] / value[s, "05i"]
     }
     exit
@@ -161,12 +163,18 @@ END {
     least = has && transformed[s] < direct[s] ? transformed[s] : direct[s]
     if (!cudnn[s]) stop("cuDNN's time for " s)
     logs["direct"] += log(cudnn[s] / direct[s]); logs["fastest"] += log(cudnn[s] / least)
+    logs["both"] += log((s in plain ? plain[s] : cudnn[s]) / direct[s])
     shares["direct"] += log(floor[s] / direct[s]); shares["cudnn"] += log(floor[s] / cudnn[s])
     over["direct"] = cudnn[s] / direct[s]; over["fastest"] = cudnn[s] / least
     if (over[which] < 1) losses++
     if (i == 1 || over[which] < smallest) smallest = over[which]
     if (over[which] > largest) largest = over[which]
     line[i] = sprintf("| %s | %s | `%s` %s | %.0f %% |%s %s%s | %.2f |%s", words(s), time(floor[s]), by[s], time(direct[s]), 100 * floor[s] / direct[s], any ? (has ? " " time(transformed[s]) " |" : " |") : "", time(cudnn[s]), plan[s] ~ winograd_engine[pass] ? " W" : "", cudnn[s] / direct[s], any ? (has ? sprintf(" %.2f |", cudnn[s] / least) : " |") : "")
+  }
+  if (table == "direct") {
+    print "| layer | ours, us | of the floor | cuDNN's best without Winograd, us | its time over ours | cuDNN's best, us |\n|---|--:|--:|--:|--:|--:|"
+    for (i = 1; i <= shapes; i++) if ((s = order[i]) in plain) printf "| %s | `%s` %s | %.0f %% | `%s` %s | %.2f | %s |\n", words(s), by[s], time(direct[s]), 100 * floor[s] / direct[s], plain_plan[s], time(plain[s]), plain[s] / direct[s], time(cudnn[s])
+    exit
   }
   if (table == "geomean") { printf "%.2f", exp(logs[which] / shapes); exit }
   if (table == "share") { printf "%.0f", 100 * exp(shares[which] / shapes); exit }
