@@ -3,15 +3,21 @@
 # usage: scripts/step05.sh occupancy         for the layers that scripts/step05_tables.awk names
 #        scripts/step05.sh cuts SHAPE ...    tiles and slices of 05d and 05g
 #        scripts/step05.sh lost summary | losses  what the model that cuts products, as it is now, loses by the times of all cuts
+#        scripts/step05.sh since             05d, 05f, 05g and 05k as they are now, by the times of cuts.csv and stream-05.csv, beside the rows of bench-05.csv
 #        scripts/step05.sh stores SHAPE ...  05f's stores to dx, counted
 #        scripts/step05.sh winograd          what 05i's multiply-adds and bytes take, and its time
 set -euo pipefail
-table=${1:?usage: scripts/step05.sh occupancy | cuts SHAPE ... | lost summary | lost losses | stores SHAPE ... | winograd}
+table=${1:?usage: scripts/step05.sh occupancy | cuts SHAPE ... | lost summary | lost losses | since | stores SHAPE ... | winograd}
 shift
 results=docs/results/h200
 if [ "$table" = lost ]; then
   make -s BACKEND=emu build/emu/tools/cuts >/dev/null
   exec build/emu/tools/cuts --read $results/cuts.csv --table "${1:-}"
+fi
+if [ "$table" = since ]; then
+  make -s BACKEND=emu build/emu/tools/cuts >/dev/null
+  build/emu/tools/cuts --read $results/cuts.csv | awk -v table=since -f scripts/step05_tables.awk - $results/{stream-05,bench-05}.csv
+  exit
 fi
 if [ "$table" = stores ]; then
   make -s BACKEND=emu build/count/05 >/dev/null

@@ -4,6 +4,7 @@
 #        awk -f scripts/step05_tables.awk -v table=cublas docs/results/h200/cublas.csv                                   the product alone, beside cuBLAS
 #        awk -f scripts/step05_tables.awk -v table=first -v layer=mb16ic64ih56oc128oh56kh3ph1 docs/results/h200/bench.csv   one layer, all kernels of the step
 #        awk -f scripts/step05_tables.awk -v table=winograd docs/results/h200/{bench,bench-05,large-05}.csv              what 05i's arithmetic and bytes take
+#        scripts/step05.sh since: kernels as they are now beside the rows of bench-05.csv
 #        scripts/step05.sh occupancy | cuts: what fits on an SM (registers-05, calibrate, a list), and how products are cut (a list)
 # One number, of the tables of layers: -v pass= -v batch= [-v only=REGEX of shapes] and -v table=
 #   geomean, -v which=direct|fastest   cuDNN's time over ours, geometric mean, each layer once; with cudnn_direct.csv before, also which=both: direct over direct
@@ -34,8 +35,8 @@ BEGIN {
   first = "mb16ic64ih56oc128oh56kh3ph1"; small = "mb16ic512ih7oc512oh7kh3ph1"; stem = "mb16ic3ih224oc64oh112kh7sh2ph3"
   row("05a", "fprop", first, 2, "matmul_kernel"); row("05b", "fprop", first, 1, "implicit_kernel"); row("05c", "fprop", first, 1, "pipelined_kernel<128 0>")
   row("05d", "fprop", small, 1, "split_kernel<BM 0>"); row("05e", "dgrad", first, 1, "columns_kernel"); row("05f", "dgrad", first, 1, "dgrad_kernel<BM>"); row("05g", "wgrad", first, 1, "wgrad_kernel<BM>")
-  row("05h", "fprop", first, 2, "multiply_kernel<128 64 16>"); row("05i", "fprop", first, 1, "transform_kernel<4 0>"); row("05i", "fprop", first, 2, "multiply_kernel<128 64 36>"); row("05i", "fprop", first, 3, "output_kernel<4>")
-  row("05j", "dgrad", stem, 1, "few_kernel<6 4>")
+  row("05h", "fprop", first, 2, "multiply_kernel<128 64 4>"); row("05i", "fprop", first, 1, "transform_kernel<4 0>"); row("05i", "fprop", first, 2, "multiply_kernel<128 64 6>"); row("05i", "fprop", first, 3, "output_kernel<4>")
+  row("05j", "dgrad", stem, 1, "few_kernel<6 4>"); row("05k", "fprop", "mb64ic512ih7oc2048oh7kh1", 1, "stream_kernel<BM 0>")
   winograd_engine["fprop"] = "^eng6(_|$)"; winograd_engine["dgrad"] = "^eng7(_|$)"; winograd_engine["wgrad"] = "^eng17(_|$)"
 }
 function row(name, of, layer, launch, called) { row_kernel[++row_count] = name; row_pass[row_count] = of; row_shape[row_count] = layer; row_launch[row_count] = launch; row_function[row_count] = called }
@@ -46,6 +47,7 @@ function chosen(of, text,    c, k) {
   if (of != "wgrad" && number(text, "kh") == 3 && number(text, "sh") < 2 && c >= 64 && k >= 64) return "05i"
   return of == "dgrad" ? (c <= 4 ? "05j" : "05f") : of == "wgrad" ? "05g" : "05d"
 }
+table == "since" && /^05[dfg] / { split($0, word, " "); match($0, /[0-9.]+ us, best/); now[word[1], word[2]] = substr($0, RSTART) + 0; next }
 FNR == 1 && (FILENAME == "-" || FILENAME == "/dev/stdin") { listing = 1 }
 listing && /^(g[0-9]+)?mb/ { shape = $0; if (!(shape in listed)) { listed[shape] = 1; order[++shapes] = shape } }
 listing && /^  05/ { kernel = substr($0, 3, 3); pass_listed = substr($0, 8, 5); launches = 0 }
@@ -64,6 +66,18 @@ FNR == 1 { n = split_csv($0, head); split("", at); for (i = 1; i <= n; i++) at[h
 ("best_us" in at) { if (f[at["pass"]] == pass && f[at["shape"]] ~ ("^mb" batch "ic")) { plain[f[at["shape"]]] = f[at["best_us"]] + 0; plain_plan[f[at["shape"]]] = f[at["best_plan"]] } next }
 { shape = f[at["shape"]]; kernel = f[at["kernel"]]; us = f[at["us_median"]] }
 us == "" { next }
+table == "since" {
+  if (f[at["cudnn_best_us"]] == "") { now[kernel, shape] = us + 0; next } # stream-05.csv
+  if (kernel !~ /^05[dfg]$/) next
+  if (!((kernel, shape) in now)) stop("a time of " kernel " now on " shape)
+  split(kernel == "05d" ? "05d both" : kernel, kinds, " ")
+  for (i in kinds) {
+    key = number(shape, "mb") " " f[at["pass"]] " " kinds[i]; t = now[kernel, shape]
+    if (kinds[i] == "both" && (("05k", shape) in now) && now["05k", shape] < t) t = now["05k", shape]
+    of_rows[key]++; before[key] += log(us); after[key] += log(t); yard[key] += log(f[at["cudnn_best_us"]])
+  }
+  next
+}
 table == "cublas" {
   if (!(shape in seen)) { seen[shape] = 1; order[++shapes] = shape }
   value[shape, kernel] = us; next
@@ -95,6 +109,16 @@ f[at["pass"]] != pass || shape !~ ("^mb" batch "ic") || shape !~ only { next }
 END {
   if (failed) exit 2
   if (table == "shapes") { for (i = 1; i <= row_count; i++) if (!seen[row_shape[i]]++) print row_shape[i]; exit }
+  if (table == "since") {
+    print "| | images | layers | cuDNN's time over ours in the table | our time now over that in the table | cuDNN's of the table over ours now |\n|---|--:|--:|--:|--:|--:|"
+    rows = split("16 fprop 05d;16 fprop both;64 fprop 05d;64 fprop both;16 dgrad 05f;16 wgrad 05g", listed, ";")
+    for (i = 1; i <= rows; i++) {
+      key = listed[i]; n = of_rows[key]; split(key, part, " ")
+      if (!n) stop("rows of " key)
+      printf "| %s, %s | %d | %d | %.2f | %.3f | **%.2f** |\n", part[2], part[3] == "both" ? "the faster of `05d` and `05k`" : "`" part[3] "`", part[1], n, exp((yard[key] - before[key]) / n), exp((after[key] - before[key]) / n), exp((yard[key] - after[key]) / n)
+    }
+    exit
+  }
   if (table == "first") {
     if (!count) stop("rows of step 05 on -v layer=")
     print "| kernel | pass | us | TFLOP/s | of the limit | cuDNN's best, us | its time over ours |\n|---|---|--:|--:|--:|--:|--:|"
