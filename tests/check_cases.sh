@@ -15,7 +15,7 @@ report() {
   local line
   line=$(grep -nF -- "$3" tests/check_cases.cu | head -n 1 | cut -d: -f1)
   $program "$1" >"$log" 2>&1
-  [ $? -eq 1 ] && grep "^emulator check: $2: k, tests/check_cases.cu:$line, " "$log" | grep -qF -- "$4"
+  [ $? -eq 1 ] && grep "^emulator check: $2: $1<true>, tests/check_cases.cu:$line, " "$log" | grep -qF -- "$4"
   ok $? "$1: $(grep -m 1 "^emulator check: $2" "$log")"
 }
 report shared_halves race 'line[WRONG ? threadIdx.x / 2' 'shared __half [64] line, byte 0'

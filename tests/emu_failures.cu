@@ -124,7 +124,7 @@ static void expect_failure(kernel k, int threads, const char *what, int count, c
   } while (0)
 
 static void test_reports() {
-  EXPECT(barrier_in_branch, 32, "a barrier that some threads never reach: who waits where", "deadlock", "0 of 32 threads have exited", "in k<<<(4,1,1), (32,1,1), 0>>>",
+  EXPECT(barrier_in_branch, 32, "a barrier that some threads never reach: who waits where", "deadlock", "0 of 32 threads have exited", "in barrier_in_branch<<<(4,1,1), (32,1,1), 0>>>",
          "16 threads wait in __syncthreads at tests/emu_failures.cu:", "lanes 0xffff0000 wait in __shfl_sync at tests/emu_failures.cu:", "missing 0x0000ffff");
   EXPECT(two_barriers, 64, "two barriers in two branches", "divergent barrier", "__syncthreads at tests/emu_failures.cu:");
   EXPECT(missing_lane, 64, "a lane that stays away from a shuffle", "deadlock", "lanes 0xffffff7f wait in __shfl_down_sync", "missing 0x00000080");
