@@ -70,7 +70,7 @@ static cudaError_t verify_kernel(trial_state *s, const conv_kernel *kernel, comp
   if (!status) status = finish(t);
   const double start = now();
 #ifdef CUDA_EMULATOR
-  emu_count_work(2 * problem_macs(t->problem)); /* make count-NN sees memory, not arithmetic */
+  emu_count_work(2 * problem_macs(t->problem), kernel->name); /* make count-NN sees memory, not arithmetic */
 #endif
   if (!status) status = kernel->launch(t->problem, &view, 0);
   if (!status) status = finish(t);

@@ -6,7 +6,7 @@ use JSON::PP;
 
 sub human { my ($n) = @_; return $n >= 1e6 ? sprintf('%.1f MB', $n / 1e6) : $n >= 1e3 ? sprintf('%.1f kB', $n / 1e3) : "$n B" }
 
-printf "%-28s %22s %22s %10s %18s %12s\n", 'kernel', 'load sectors/request', 'store sectors/request', 'lanes', 'bytes asked for', 'distinct';
+printf "%-34s %22s %22s %10s %18s %12s\n", 'kernel', 'load sectors/request', 'store sectors/request', 'lanes', 'bytes asked for', 'distinct';
 for my $path (@ARGV) {
     open my $file, '<', $path or die "$path: $!\n";
     my $launches = do { local $/; decode_json(<$file>) };
@@ -18,9 +18,8 @@ for my $path (@ARGV) {
         }
         my $per = sub { my ($kind) = @_; my $n = $sum{"$kind requests"} or return '-'; return sprintf '%.2f', $sum{"$kind sectors"} / $n };
         my $requests = ($sum{'load requests'} // 0) + ($sum{'store requests'} // 0) or next;
-        my ($step) = sort { length $b <=> length $a } map { $_->{file} =~ m{(\d\d)_[^/]*/(?:([a-z])_)?} ? $1 . ($2 // '') . ' ' : () } @{ $launch->{instructions} }; # a header has no letter, the file that includes it has
-        my $name = $launch->{kernel} =~ s/<.*//r; # only what its launch calls it; template arguments may be names there
-        printf "%-28s %22s %22s %10.1f %18s %12s\n", ($step // '') . $name, $per->('load'), $per->('store'),
+        my $name = ($launch->{of} ? "$launch->{of} " : '') . $launch->{kernel};
+        printf "%-34s %22s %22s %10.1f %18s %12s\n", $name, $per->('load'), $per->('store'),
             (($sum{'load lanes'} // 0) + ($sum{'store lanes'} // 0)) / $requests, human($launch->{bytes_loaded} + $launch->{bytes_stored}),
             human($launch->{distinct_bytes_loaded} + $launch->{distinct_bytes_stored});
     }

@@ -116,7 +116,7 @@ int main() {
   cudaMemcpy(dx, x, sizeof x, cudaMemcpyHostToDevice);
   cudaMemset(dy, 0, sizeof y);
 #ifdef CUDA_EMULATOR
-  emu_count_work(2048); /* as if the transpose computed something */
+  emu_count_work(2048, "transpose"); /* as if the transpose computed something */
 #endif
   transpose<32><<<1, 32>>>(dx, dy);
   EXPECT(1024, x[i % 32 * 32 + i / 32], "transpose, pitch 32");

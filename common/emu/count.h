@@ -77,6 +77,7 @@ typedef struct emu_counted {
   dim3 grid, block;
   size_t shared_bytes;
   double flops;                        /* 0: nobody said */
+  const char *whose;                   /* "": nobody said */
   uint64_t blocks;
   emu_counts counts;
 } emu_counted;

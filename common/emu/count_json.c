@@ -42,6 +42,8 @@ void emu_count_json(const emu_counted *launch) {
   const int n = emu_count_rows(launch, rows, EMU_INSTRUCTIONS);
   fputs("{\"kernel\": ", file);
   put_string(launch->name);
+  fputs(", \"of\": ", file);
+  put_string(launch->whose);
   fprintf(file, ", \"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"shared_bytes\": %zu, \"blocks\": %llu, \"blocks_counted\": %llu,\n", launch->grid.x,
           launch->grid.y, launch->grid.z, launch->block.x, launch->block.y, launch->block.z, launch->shared_bytes, (unsigned long long)launch->blocks,
           (unsigned long long)c->sampled);

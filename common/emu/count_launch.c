@@ -5,6 +5,7 @@
  * (default 8; "all"), spread evenly from the first to the last.
  *
  * Environment: EMU_COUNT_BLOCKS=n|all   EMU_COUNT_JSON=file   GPU=h200 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 static __thread emu_counter *counting; /* NULL: not now */
 static emu_counted *current;           /* the launch that is counted */
 static double work;                    /* emu_count_work */
+static char whose[16];                 /* the same */
 
 /* The launches counted so far. */
 static struct done {
@@ -61,7 +63,7 @@ static void launch_begin(emu_launch *launch) {
   current = calloc(1, sizeof *current);
   if (current == NULL) abort();
   *current = (emu_counted){.name = call->name, .where = call->where, .grid = call->grid, .block = call->block, .shared_bytes = call->shared_bytes,
-                           .flops = work, .blocks = launch->block_count};
+                           .flops = work, .whose = whose, .blocks = launch->block_count};
 }
 
 static void add_row(emu_counts *to, const emu_instruction *row) {
@@ -203,7 +205,10 @@ static void atomic_end(void) {
   emu_step_pause(false);
 }
 
-static void count_work(double flops) { work = flops; }
+static void count_work(double flops, const char *name) {
+  work = flops;
+  snprintf(whose, sizeof whose, "%s", name ? name : "");
+}
 
 const emu_tool emu_counter_tool = {
     .name = "counter",

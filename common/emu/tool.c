@@ -7,7 +7,7 @@ const char *emu_tool_name(void) { return emu_the_tool != NULL ? emu_the_tool->na
 
 void emu_mark_array(const void *start, size_t bytes, const char *name) { EMU_TELL(mark_array, start, bytes, name); }
 void emu_mark_uninitialised(const void *start, size_t bytes) { EMU_TELL(mark_uninitialised, start, bytes); }
-void emu_count_work(double flops) { EMU_TELL(count_work, flops); }
+void emu_count_work(double flops, const char *whose) { EMU_TELL(count_work, flops, whose); }
 
 void emu_will_read(const void *address, size_t bytes) { EMU_TELL(access, address, bytes, false, __builtin_return_address(0)); }
 void emu_will_write(const void *address, size_t bytes) { EMU_TELL(access, address, bytes, true, __builtin_return_address(0)); }

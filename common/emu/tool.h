@@ -45,7 +45,7 @@ typedef struct emu_tool {
   void (*copied)(void *dst, const void *src, size_t bytes);
   void (*mark_array)(const void *start, size_t bytes, const char *name);
   void (*mark_uninitialised)(const void *start, size_t bytes);
-  void (*count_work)(double flops);
+  void (*count_work)(double flops, const char *whose);
 
   /* cp.async in late mode: issued (dst holds poison), then done (the bytes are there). */
   void (*async_issue)(const void *dst, const void *src, size_t bytes, size_t src_bytes, const void *pc);
