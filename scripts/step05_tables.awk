@@ -45,9 +45,14 @@ function ceil(x) { return x == int(x) ? x : int(x) + 1 }
 function chosen(of, text,    c, k) {
   c = number(text, "ic"); k = number(text, "oc")
   if (of != "wgrad" && number(text, "kh") == 3 && number(text, "sh") < 2 && c >= 64 && k >= 64) return "05i"
-  return of == "dgrad" ? (c <= 4 ? "05j" : "05f") : of == "wgrad" ? "05g" : "05d"
+  return of == "dgrad" ? (c <= 4 ? "05j" : "05f") : of == "wgrad" ? "05g" : streams(text) ? "05k" : "05d"
 }
-table == "since" && /^05[dfg] / { split($0, word, " "); match($0, /[0-9.]+ us, best/); now[word[1], word[2]] = substr($0, RSTART) + 0; next }
+# stream.h's and k_stream.cu's stream_pays(), for 132 multiprocessors and one group.
+function streams(text,    p, rounds, stages, rows) {
+  p = number(text, "oh"); rows = number(text, "kh") == 1 && number(text, "sh") < 2 && p ^ 2 % 4 == 0
+  rounds = ceil(number(text, "mb") * p ^ 2 / 128) * ceil(number(text, "oc") / 64) / 132; stages = ceil(number(text, "ic") * number(text, "kh") ^ 2 / 16)
+  return (rounds > 1 && rounds < 0.9 * ceil(rounds) && rounds * stages / 4 >= 13) || (rounds >= 8 && stages <= (rows ? 4 : 10))
+}
 FNR == 1 && (FILENAME == "-" || FILENAME == "/dev/stdin") { listing = 1 }
 listing && /^(g[0-9]+)?mb/ { shape = $0; if (!(shape in listed)) { listed[shape] = 1; order[++shapes] = shape } }
 listing && /^  05/ { kernel = substr($0, 3, 3); pass_listed = substr($0, 8, 5); launches = 0 }
