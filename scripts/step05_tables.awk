@@ -53,6 +53,7 @@ function streams(text,    p, rounds, stages, rows) {
   rounds = ceil(number(text, "mb") * p ^ 2 / 128) * ceil(number(text, "oc") / 64) / 132; stages = ceil(number(text, "ic") * number(text, "kh") ^ 2 / 16)
   return (rounds > 1 && rounds < 0.9 * ceil(rounds) && rounds * stages / 4 >= 13) || (rounds >= 8 && stages <= (rows ? 4 : 10))
 }
+table == "since" && /^05[dfg] / { split($0, word, " "); match($0, /[0-9.]+ us, best/); now[word[1], word[2]] = substr($0, RSTART) + 0; next }
 FNR == 1 && (FILENAME == "-" || FILENAME == "/dev/stdin") { listing = 1 }
 listing && /^(g[0-9]+)?mb/ { shape = $0; if (!(shape in listed)) { listed[shape] = 1; order[++shapes] = shape } }
 listing && /^  05/ { kernel = substr($0, 3, 3); pass_listed = substr($0, 8, 5); launches = 0 }
