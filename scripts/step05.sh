@@ -3,7 +3,7 @@
 # usage: scripts/step05.sh occupancy         for the layers that scripts/step05_tables.awk names
 #        scripts/step05.sh cuts SHAPE ...    tiles and slices of 05d and 05g
 #        scripts/step05.sh lost summary | losses  what the model that cuts products, as it is now, loses by the times of all cuts
-#        scripts/step05.sh since             05d, 05f, 05g and 05k as they are now, by the times of cuts.csv and stream-05.csv, beside the rows of bench-05.csv
+#        scripts/step05.sh since             05d and 05k by split-05.csv and stream-05.csv, 05f and 05g by cuts.csv, beside the rows of bench-05.csv
 #        scripts/step05.sh stores SHAPE ...  05f's stores to dx, counted
 #        scripts/step05.sh winograd          what 05i's multiply-adds and bytes take, and its time
 set -euo pipefail
@@ -16,7 +16,7 @@ if [ "$table" = lost ]; then
 fi
 if [ "$table" = since ]; then
   make -s BACKEND=emu build/emu/tools/cuts >/dev/null
-  build/emu/tools/cuts --read $results/cuts.csv | awk -v table=since -f scripts/step05_tables.awk - $results/{stream-05,bench-05}.csv
+  build/emu/tools/cuts --read $results/cuts.csv | awk -v table=since -f scripts/step05_tables.awk - $results/{split-05,stream-05,bench-05}.csv
   exit
 fi
 if [ "$table" = stores ]; then
