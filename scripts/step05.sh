@@ -3,20 +3,23 @@
 # usage: scripts/step05.sh occupancy         for the layers that scripts/step05_tables.awk names
 #        scripts/step05.sh cuts SHAPE ...    tiles and slices of 05d and 05g
 #        scripts/step05.sh lost summary | losses  what the model that cuts products, as it is now, loses by the times of all cuts
-#        scripts/step05.sh since             05d and 05k by split-05.csv and stream-05.csv, 05f and 05g by cuts.csv, beside the rows of bench-05.csv
+#        scripts/step05.sh counters "05c 05f/dgrad 05j/dgrad-first ..." METRIC ...   columns and rows of profile-05-fprop.csv, -dgrad.csv ...
 #        scripts/step05.sh stores SHAPE ...  05f's stores to dx, counted
 #        scripts/step05.sh winograd          what 05i's multiply-adds and bytes take, and its time
 set -euo pipefail
-table=${1:?usage: scripts/step05.sh occupancy | cuts SHAPE ... | lost summary | lost losses | since | stores SHAPE ... | winograd}
+table=${1:?usage: scripts/step05.sh occupancy | cuts SHAPE ... | lost summary | lost losses | counters "KERNEL ..." METRIC ... | stores SHAPE ... | winograd}
 shift
 results=docs/results/h200
 if [ "$table" = lost ]; then
   make -s BACKEND=emu build/emu/tools/cuts >/dev/null
   exec build/emu/tools/cuts --read $results/cuts.csv --table "${1:-}"
 fi
-if [ "$table" = since ]; then
-  make -s BACKEND=emu build/emu/tools/cuts >/dev/null
-  build/emu/tools/cuts --read $results/cuts.csv | awk -v table=since -f scripts/step05_tables.awk - $results/{split-05,stream-05,bench-05}.csv
+if [ "$table" = counters ]; then # without profile_table.pl's last column, last kernel over first: they are different passes or layers
+  kernels=" ${1:?kernels: expected names such as "05c 05i.1"} "
+  shift
+  for pass in fprop dgrad wgrad dgrad-first; do
+    awk -F, -v kernels="$kernels" -v pass=$pass 'FNR == 1 || index(kernels, " " $1 (pass == "fprop" ? "" : "/" pass) " ")' $results/profile-05-$pass.csv
+  done | awk 'NR == 1 || !/^kernel,/' | scripts/profile_table.pl --markdown /dev/stdin -- "$@" | sed 's/[^|]*|$//'
   exit
 fi
 if [ "$table" = stores ]; then

@@ -4,14 +4,22 @@
 #        awk -f scripts/step05_tables.awk -v table=cublas docs/results/h200/cublas.csv                                   the product alone, beside cuBLAS
 #        awk -f scripts/step05_tables.awk -v table=first -v layer=mb16ic64ih56oc128oh56kh3ph1 docs/results/h200/bench.csv   one layer, all kernels of the step
 #        awk -f scripts/step05_tables.awk -v table=winograd docs/results/h200/{bench,bench-05,large-05}.csv              what 05i's arithmetic and bytes take
-#        scripts/step05.sh since: kernels as they are now beside the rows of bench-05.csv
+#        awk -f scripts/step05_tables.awk -v table=stream docs/results/h200/{bench-05,choice-05}.csv                     05k beside 05d, where the rule takes it and where not
 #        scripts/step05.sh occupancy | cuts: what fits on an SM (registers-05, calibrate, a list), and how products are cut (a list)
 # One number, of the tables of layers: -v pass= -v batch= [-v only=REGEX of shapes] and -v table=
-#   geomean, -v which=direct|fastest   cuDNN's time over ours, geometric mean, each layer once; with cudnn_direct.csv before, also which=both: direct over direct
-#   share, -v which=direct|cudnn       of the floor, geometric mean
-#   losses, -v which=direct|fastest    layers in which cuDNN is faster
+#   geomean, -v which=direct|rule|NAME cuDNN's time over ours, geometric mean, each layer once: the direct kernel that the rule takes, the kernel that it
+#                                      takes, or always NAME (05d); with cudnn_direct.csv before, also which=both: direct over direct
+#   share, -v which=direct|NAME|cudnn  of the floor, geometric mean; share_least, share_most, -v which=direct: the smallest and the largest
+#   losses, -v which=                  layers in which cuDNN is faster
 #   least, most -v which=              the smallest and the largest of cuDNN's time over ours
 #   chosen, problems                   of all rows: problems that two or more of our kernels were timed on, and those in which main.c's rule takes the fastest
+# Of profiles, with calibrate.csv before them: -v kernel=05c and -v table=
+#   each             instructions for one multiply-add of the formula
+#   one_a_clock      us, if every scheduler started one of the instructions in every clock; at_rate: if all did at the rate that was counted
+#   useful, active   shares in percent: multiply-adds of the formula among the instructions; time in which an average SM has work
+#   down             a table of these, from the limit down, for -v kernels="05c 05d ..."
+# Of cublas.csv and bench-05.csv (slow=cudnn): -v slow=KERNEL -v fast=KERNEL [-v only=REGEX] and -v table=
+#   over_mean, over_least, over_most, over_count, over_rows   the one's time over the other's: geometric mean, smallest, largest, how often above 1, of how many
 function split_csv(line, field,    n, i, c, quoted) {
   n = 1; field[1] = ""; quoted = 0
   for (i = 1; i <= length(line); i++) {
@@ -39,22 +47,27 @@ BEGIN {
   row("05j", "dgrad", stem, 1, "few_kernel<6 4>"); row("05k", "fprop", "mb64ic512ih7oc2048oh7kh1", 1, "stream_kernel<BM 0>")
   winograd_engine["fprop"] = "^eng6(_|$)"; winograd_engine["dgrad"] = "^eng7(_|$)"; winograd_engine["wgrad"] = "^eng17(_|$)"
 }
+# Of a profile: million multiply-adds of the formula, counted once a warp; the time of one instruction a clock; what else there is between them and the limit.
+function count_of(k, metric) { if (!((k, metric) in counter)) stop("a row " metric " of " k); return counter[k, metric] }
+function formula(k,    s) { s = shape_of[k]; return number(s, "mb") * number(s, "oc") * number(s, "ic") * (number(s, "oh") * number(s, "kh")) ^ 2 / 32e6 }
+function one_a_clock(k) { if (!("device_clock" in machine)) stop("calibrate.csv before the profiles"); return count_of(k, "instructions") * 1e6 / (4 * machine["device_sms"] * machine["device_clock"]) }
+function useful(k) { return formula(k) / count_of(k, "instructions") }
+function active(k) { return one_a_clock(k) / count_of(k, "duration") / (count_of(k, "issue slots") / 100) }
 function row(name, of, layer, launch, called) { row_kernel[++row_count] = name; row_pass[row_count] = of; row_shape[row_count] = layer; row_launch[row_count] = launch; row_function[row_count] = called }
 function ceil(x) { return x == int(x) ? x : int(x) + 1 }
-# The kernel that main.c's choose() takes for random data.
-function chosen(of, text,    c, k) {
-  c = number(text, "ic"); k = number(text, "oc")
-  if (of != "wgrad" && number(text, "kh") == 3 && number(text, "sh") < 2 && c >= 64 && k >= 64) return "05i"
-  return of == "dgrad" ? (c <= 4 ? "05j" : "05f") : of == "wgrad" ? "05g" : streams(text) ? "05k" : "05d"
+function groups(text) { return text ~ /^g[0-9]/ ? substr(text, 2) + 0 : 1 }
+# The kernel that main.c's choose() takes for random data, and for others: a direct one.
+function chosen(of, text) {
+  if (of != "wgrad" && number(text, "kh") == 3 && number(text, "sh") < 2 && number(text, "ic") / groups(text) >= 64 && number(text, "oc") / groups(text) >= 64) return "05i"
+  return direct_of(of, text)
 }
-# stream.h's and k_stream.cu's stream_pays(), for 132 multiprocessors and one group.
-function streams(text,    p, rounds, stages, rows) {
-  p = number(text, "oh"); rows = number(text, "kh") == 1 && number(text, "sh") < 2 && p ^ 2 % 4 == 0
-  rounds = ceil(number(text, "mb") * p ^ 2 / 128) * ceil(number(text, "oc") / 64) / 132; stages = ceil(number(text, "ic") * number(text, "kh") ^ 2 / 16)
+function direct_of(of, text) { return of == "dgrad" ? (number(text, "ic") / groups(text) <= 4 ? "05j" : "05f") : of == "wgrad" ? "05g" : streams(text) ? "05k" : "05d" }
+# stream.h's and k_stream.cu's stream_pays(), for 132 multiprocessors.
+function streams(text,    p, g, rounds, stages, rows) {
+  p = number(text, "oh"); g = groups(text); rows = number(text, "kh") == 1 && number(text, "sh") < 2 && p ^ 2 % 4 == 0
+  rounds = ceil(number(text, "mb") * p ^ 2 / 128) * g * ceil(number(text, "oc") / g / 64) / 132; stages = ceil(number(text, "ic") / g * number(text, "kh") ^ 2 / 16)
   return (rounds > 1 && rounds < 0.9 * ceil(rounds) && rounds * stages / 4 >= 13) || (rounds >= 8 && stages <= (rows ? 4 : 10))
 }
-table == "since" && /^05d .*us, best/ { next } # the harness timed it, too
-table == "since" && /^05[fg] / { split($0, word, " "); match($0, /[0-9.]+ us, best/); now[word[1], word[2]] = substr($0, RSTART) + 0; next }
 FNR == 1 && (FILENAME == "-" || FILENAME == "/dev/stdin") { listing = 1 }
 listing && /^(g[0-9]+)?mb/ { shape = $0; if (!(shape in listed)) { listed[shape] = 1; order[++shapes] = shape } }
 listing && /^  05/ { kernel = substr($0, 3, 3); pass_listed = substr($0, 8, 5); launches = 0 }
@@ -70,19 +83,13 @@ FNR == 1 { n = split_csv($0, head); split("", at); for (i = 1; i <= n; i++) at[h
 { split_csv($0, f) }
 ("static_shared" in at) { registers[f[at["kernel"]], f[at["function"]]] = f[at["registers"]]; static_shared[f[at["kernel"]], f[at["function"]]] = f[at["static_shared"]]; next }
 ("parameter" in at) { if (f[at["parameter"]] == "") machine[f[at["name"]]] = f[at["value"]]; next }
-("best_us" in at) { if (f[at["pass"]] == pass && f[at["shape"]] ~ ("^mb" batch "ic")) { plain[f[at["shape"]]] = f[at["best_us"]] + 0; plain_plan[f[at["shape"]]] = f[at["best_plan"]] } next }
+("launch" in at) { counter[f[at["kernel"]], f[at["metric"]]] = f[at["value"]] + 0; shape_of[f[at["kernel"]]] = f[at["shape"]]; next }
+("best_us" in at) { if (f[at["pass"]] == pass && f[at["shape"]] ~ ("^mb" batch "ic")) { plans++; plain[f[at["shape"]]] = f[at["best_us"]] + 0; plain_plan[f[at["shape"]]] = f[at["best_plan"]] } next }
 { shape = f[at["shape"]]; kernel = f[at["kernel"]]; us = f[at["us_median"]] }
 us == "" { next }
-table == "since" {
-  if (f[at["cudnn_best_us"]] == "") { now[kernel, shape] = us + 0; next } # split-05.csv, stream-05.csv
-  if (kernel !~ /^05[dfg]$/) next
-  if (!((kernel, shape) in now)) stop("a time of " kernel " now on " shape)
-  split(kernel == "05d" ? "05d rule" : kernel, kinds, " ")
-  for (i in kinds) {
-    key = number(shape, "mb") " " f[at["pass"]] " " kinds[i]; t = now[kernel, shape]
-    if (kinds[i] == "rule" && streams(shape)) { if (!(("05k", shape) in now)) stop("a time of 05k on " shape); t = now["05k", shape] }
-    of_rows[key]++; before[key] += log(us); after[key] += log(t); yard[key] += log(f[at["cudnn_best_us"]])
-  }
+table ~ /^over_/ { # bench-05.csv: only cuDNN's time
+  if ("cudnn_best_us" in at) { if (f[at["pass"]] == "fprop" && shape ~ only) value[shape, "cudnn"] = f[at["cudnn_best_us"]] + 0 }
+  else if (shape ~ only) value[shape, kernel] = us + 0
   next
 }
 table == "cublas" {
@@ -100,6 +107,22 @@ table == "winograd" {
   if (!(shape in floor)) order[++shapes] = shape
   floor[shape] = f[at["floor_us"]] + 0; value[shape, kernel] = us + 0; next
 }
+table == "stream" {
+  if (f[at["pass"]] != "fprop" || (kernel != "05d" && kernel != "05k")) next
+  set = FILENAME ~ /choice/ ? (groups(shape) > 1 ? 4 : 3) : number(shape, "mb") == 64 ? 2 : 1
+  if (set < 3) fitted[shape] = 1
+  else if (shape in fitted) next # ResNeXt and ResNet-50 share layers
+  if (!(shape in value)) { value[shape] = us + 0; next }
+  d = kernel == "05k" ? value[shape] : us + 0; k = kernel == "05k" ? us + 0 : value[shape]; delete value[shape]
+  rows_of[set]++
+  if (streams(shape)) {
+    taken[set]++; won[set] += k < d; gained[set] += log(d / k)
+    if (d / k > high[set]) high[set] = d / k
+  } else { missed[set] += k < d; dear[set] += log(k / d); if (k / d > worst[set]) worst[set] = k / d }
+  lost = log((streams(shape) ? k : d) / (d < k ? d : k)); loss[set] += lost
+  if (lost > most[set]) most[set] = lost
+  next
+}
 table == "chosen" || table == "problems" {
   if (kernel !~ /^05/) next
   key = f[at["pass"]] SUBSEP shape; timed[key]++; value[key, kernel] = us + 0
@@ -109,21 +132,49 @@ table == "chosen" || table == "problems" {
 f[at["pass"]] != pass || shape !~ ("^mb" batch "ic") || shape !~ only { next }
 {
   if (!(shape in floor)) { order[++shapes] = shape; floor[shape] = f[at["floor_us"]] + 0; cudnn[shape] = f[at["cudnn_best_us"]] + 0; plan[shape] = f[at["cudnn_best_plan"]] }
-  winograd = kernel ~ /^05[hi]$/
-  if (winograd && (!(shape in transformed) || us + 0 < transformed[shape])) transformed[shape] = us + 0
-  if (!winograd && (!(shape in direct) || us + 0 < direct[shape])) { direct[shape] = us + 0; by[shape] = kernel }
+  winograd = kernel == "05i"
+  if (winograd && kernel == chosen(pass, shape)) transformed[shape] = us + 0
+  if (kernel == direct_of(pass, shape)) { direct[shape] = us + 0; by[shape] = kernel }
+  timed[kernel, shape] = us + 0
 }
 END {
   if (failed) exit 2
   if (table == "shapes") { for (i = 1; i <= row_count; i++) if (!seen[row_shape[i]]++) print row_shape[i]; exit }
-  if (table == "since") {
-    print "| | images | layers | cuDNN's time over ours in the table | our time now over that in the table | cuDNN's of the table over ours now |\n|---|--:|--:|--:|--:|--:|"
-    rows = split("16 fprop 05d;16 fprop rule;64 fprop 05d;64 fprop rule;16 dgrad 05f;16 wgrad 05g", listed, ";")
-    for (i = 1; i <= rows; i++) {
-      key = listed[i]; n = of_rows[key]; split(key, part, " ")
-      if (!n) stop("rows of " key)
-      printf "| %s, %s | %d | %d | %.2f | %.3f | **%.2f** |\n", part[2], part[3] == "rule" ? "`05d`, or `05k` where the rule takes it" : "`" part[3] "`", part[1], n, exp((yard[key] - before[key]) / n), exp((after[key] - before[key]) / n), exp((yard[key] - after[key]) / n)
+  if (table == "each") { printf "%.2f", 1 / useful(kernel); exit }
+  if (table == "one_a_clock") { printf "%.0f", one_a_clock(kernel); exit }
+  if (table == "at_rate") { printf "%.0f", one_a_clock(kernel) / (count_of(kernel, "issue slots") / 100); exit }
+  if (table == "useful" || table == "active") { printf "%.0f", 100 * (table == "useful" ? useful(kernel) : active(kernel)); exit }
+  if (table == "down") {
+    print "| | layer | multiply-adds of the formula among the instructions | clocks in which a scheduler starts one | time in which an SM has work | all three: of the limit |\n|---|---|--:|--:|--:|--:|"
+    count = split(kernels, names, " ")
+    for (i = 1; i <= count; i++) {
+      k = names[i]
+      printf "| `%s` | %s | %.0f %% | %.0f %% | %.0f %% | %.0f %% |\n", k, words(shape_of[k]), 100 * useful(k), count_of(k, "issue slots"), 100 * active(k), 100 * useful(k) * count_of(k, "issue slots") / 100 * active(k)
     }
+    exit
+  }
+  if (table == "stream") {
+    split("ResNet-50, 16 images;ResNet-50, 64 images;VGG-16 and ResNeXt, 16 images, no groups;ResNeXt, 16 images, 32 groups", names, ";")
+    print "| layers | | the rule takes `05k` | faster there | `05d` / `05k`, mean | most | it takes `05d` | `05k` faster there | `05k` / `05d`, mean | most | the rule loses, mean | most |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+    for (i = 1; i <= 4; i++) {
+      if (!taken[i] || taken[i] == rows_of[i]) stop("times of 05d and 05k, " names[i])
+      n = rows_of[i] - taken[i]
+      printf "| %s | %d | %d | %d | %.2f | %.2f | %d | %d | %.2f | %.2f | %.1f %% | %.0f %% |\n", names[i], rows_of[i], taken[i], won[i], exp(gained[i] / taken[i]), high[i], n, missed[i], exp(dear[i] / n), worst[i], 100 * (exp(loss[i] / rows_of[i]) - 1), 100 * (exp(most[i]) - 1)
+    }
+    exit
+  }
+  if (table ~ /^over_/) {
+    rows = sum = count = 0
+    for (key in value) {
+      split(key, part, SUBSEP)
+      if (part[2] != slow || !((part[1], fast) in value)) continue
+      r = value[key] / value[part[1], fast]; rows++; sum += log(r); count += r > 1
+      if (rows == 1 || r < smallest) smallest = r
+      if (r > largest) largest = r
+    }
+    if (!rows) stop("rows of -v slow=KERNEL and -v fast=KERNEL")
+    if (table == "over_count" || table == "over_rows") printf "%d", table == "over_count" ? count : rows
+    else printf "%.2f", table == "over_mean" ? exp(sum / rows) : table == "over_least" ? smallest : largest
     exit
   }
   if (table == "first") {
@@ -166,12 +217,12 @@ END {
   }
   if (!shapes) stop("rows of " (table == "cublas" ? "cuBLAS" : pass " with " batch " images"))
   if (table == "cublas") {
-    print "| filters x windows x their length | `05a`: windows written | `05a`'s product | cuBLAS's product | cuBLAS, image by image | `05c`, all of it | `05d`, all of it |"
-    print "|---|--:|--:|--:|--:|--:|--:|"
+    print "| filters x windows x their length | `05a`: windows written | `05a`'s product | cuBLAS's product | cuBLAS, image by image | `05c`, all of it | `05d`, all of it | cuBLAS's over `05d`'s | image by image |"
+    print "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     for (i = 1; i <= shapes; i++) {
       s = order[i]
       p = number(s, "oh") ? number(s, "oh") : number(s, "ih")
-      printf "| %d x %d x %d | %s | %s | %s | %s | %s | %s |\n", number(s, "oc"), number(s, "mb") * p * p, number(s, "ic") * number(s, "kh") ^ 2, time(value[s, "05a_im2col"]), time(value[s, "05a_matmul"]), time(value[s, "cublas"]), time(value[s, "cublas_batched"]), time(value[s, "05c"]), time(value[s, "05d"])
+      printf "| %d x %d x %d | %s | %s | %s | %s | %s | %s | %.2f | %.2f |\n", number(s, "oc"), number(s, "mb") * p * p, number(s, "ic") * number(s, "kh") ^ 2, time(value[s, "05a_im2col"]), time(value[s, "05a_matmul"]), time(value[s, "cublas"]), time(value[s, "cublas_batched"]), time(value[s, "05c"]), time(value[s, "05d"]), value[s, "cublas"] / value[s, "05d"], value[s, "cublas_batched"] / value[s, "05d"]
     }
     exit
   }
@@ -189,14 +240,16 @@ END {
   for (s in transformed) any = 1
   for (i = 1; i <= shapes; i++) {
     s = order[i]
-    if (!(s in direct)) stop("a direct kernel for " s)
+    if (!(s in direct)) stop("a time of " direct_of(pass, s) " on " s)
     has = s in transformed
-    least = has && transformed[s] < direct[s] ? transformed[s] : direct[s]
+    least = has ? transformed[s] : direct[s]
+    if (which ~ /^05/) { if (!((which, s) in timed)) stop("a time of " which " on " s); always = timed[which, s]; logs[which] += log(cudnn[s] / always); shares[which] += log(floor[s] / always); over[which] = cudnn[s] / always }
     if (!cudnn[s]) stop("cuDNN's time for " s)
-    logs["direct"] += log(cudnn[s] / direct[s]); logs["fastest"] += log(cudnn[s] / least)
+    logs["direct"] += log(cudnn[s] / direct[s]); logs["rule"] += log(cudnn[s] / least)
     logs["both"] += log((s in plain ? plain[s] : cudnn[s]) / direct[s])
+    r = floor[s] / direct[s]; if (i == 1 || r < low_share) low_share = r; if (r > high_share) high_share = r
     shares["direct"] += log(floor[s] / direct[s]); shares["cudnn"] += log(floor[s] / cudnn[s])
-    over["direct"] = cudnn[s] / direct[s]; over["fastest"] = cudnn[s] / least
+    over["direct"] = cudnn[s] / direct[s]; over["rule"] = cudnn[s] / least
     if (over[which] < 1) losses++
     if (i == 1 || over[which] < smallest) smallest = over[which]
     if (over[which] > largest) largest = over[which]
@@ -207,13 +260,15 @@ END {
     for (i = 1; i <= shapes; i++) if ((s = order[i]) in plain) printf "| %s | `%s` %s | %.0f %% | `%s` %s | %.2f | %s |\n", words(s), by[s], time(direct[s]), 100 * floor[s] / direct[s], plain_plan[s], time(plain[s]), plain[s] / direct[s], time(cudnn[s])
     exit
   }
+  if ((table == "geomean" && !(which in logs)) || (table == "share" && !(which in shares)) || (which == "both" && !plans)) stop("-v which= of this table (see the head), got \"" which "\"")
   if (table == "geomean") { printf "%.2f", exp(logs[which] / shapes); exit }
   if (table == "share") { printf "%.0f", 100 * exp(shares[which] / shapes); exit }
+  if (table == "share_least" || table == "share_most") { printf "%.0f", 100 * (table == "share_least" ? low_share : high_share); exit }
   if (table == "losses") { printf "%d", losses; exit }
   if (table == "least" || table == "most") { printf "%.2f", table == "least" ? smallest : largest; exit }
   if (table != "layers") stop("-v table=NAME (see the head), got \"" table "\"")
-  print "| layer | floor, us | direct, us | of the floor |" (any ? " `05i`, us |" : "") " cuDNN's best, us | its time over direct |" (any ? " over the faster |" : "")
+  print "| layer | floor, us | direct, us | of the floor |" (any ? " `05i`, us |" : "") " cuDNN's best, us | its time over direct |" (any ? " over the rule's |" : "")
   print "|---|--:|--:|--:|" (any ? "--:|" : "") "--:|--:|" (any ? "--:|" : "")
   for (i = 1; i <= shapes; i++) print line[i]
-  printf "| geometric mean, each layer once | | | |%s | **%.2f** |%s\n", any ? " |" : "", exp(logs["direct"] / shapes), any ? sprintf(" **%.2f** |", exp(logs["fastest"] / shapes)) : ""
+  printf "| geometric mean, each layer once | | | |%s | **%.2f** |%s\n", any ? " |" : "", exp(logs["direct"] / shapes), any ? sprintf(" **%.2f** |", exp(logs["rule"] / shapes)) : ""
 }
