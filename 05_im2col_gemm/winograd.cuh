@@ -27,7 +27,9 @@
  * leaves the parts in as many M; output_kernel adds them up, first to last.
  *
  * A kernel's first blocks may wait on the multiprocessors that the kernel before it leaves ("early": programmatic dependent launch, 9.0 and up): that hides
- * most of what lies between two kernels. Not if there are few blocks: they must lie evenly then, and early ones do not.
+ * most of what lies between two kernels. Early blocks do not lie evenly. So all must have the same to do; and if there are not as many as fit, each asks for so
+ * much shared memory that no multiprocessor takes more than its share (shared_for). multiply_kernel's may begin as soon as the last of transform_kernel's have
+ * begun, unless each does several tiles: then a tenth slower was seen (perhaps where shared memory was still divided for transform_kernel), and they wait.
  *
  * dgrad with stride 1 is fprop of dy with every filter turned round (tap 8 - i for i), C and K exchanged, padded by 2 - pad. */
 #pragma once
@@ -37,7 +39,7 @@
 #include "05_im2col_gemm/winograd_multiply.cuh"
 #include "common/ptx.cuh"
 
-enum { THREADS = 256, FILTERS_K = 32, FILTERS_C = 8 /* of a block */, TAPS = 9 };
+enum { THREADS = 128, FILTERS_K = 32, FILTERS_C = 8 /* of a block */, TAPS = 9 };
 
 /* Along one line: 3 taps to SIDE points, SIDE pixels to SIDE points, SIDE points to SIZE outputs. short_: SIDE - 1 pixels, and 0 for the last point. */
 template <int SIZE> static __device__ void filter_line(const float (&tap)[3], float (&point)[SIZE + 2]);
@@ -61,23 +63,25 @@ static __device__ void transform_filters(const winograd &g, int block, float *ta
   }
   __syncthreads();
 
-  static_assert(FILTERS_K * FILTERS_C == THREADS, "a thread transforms a filter");
-  const int my_k = threadIdx.x % FILTERS_K, my_c = threadIdx.x / FILTERS_K, k = first_k + my_k, c = first_c + my_c;
-  const float *mine = taps + my_k * PITCH_K + my_c * PITCH_C;
-  float columns[3][SIDE]; /* of the filter, transformed */
+#pragma unroll 1
+  for (int filter = threadIdx.x; filter < FILTERS_K * FILTERS_C; filter += THREADS) {
+    const int my_k = filter % FILTERS_K, my_c = filter / FILTERS_K, k = first_k + my_k, c = first_c + my_c;
+    const float *mine = taps + my_k * PITCH_K + my_c * PITCH_C;
+    float columns[3][SIDE]; /* of the filter, transformed */
 #pragma unroll
-  for (int s = 0; s < 3; s++) {
-    const float column[3] = {mine[TURNED ? 8 - s : s], mine[TURNED ? 5 - s : 3 + s], mine[TURNED ? 2 - s : 6 + s]};
-    filter_line<SIZE>(column, columns[s]);
-  }
-  u += (((group * ((g.pitch_k + PAIR - 1) / PAIR) + k / PAIR) * (g.depth / BK) + c / BK) * (SIDE * SIDE * 2) + k / RUN % 2) * STAGE + c % BK * RUN + k % RUN;
+    for (int s = 0; s < 3; s++) {
+      const float column[3] = {mine[TURNED ? 8 - s : s], mine[TURNED ? 5 - s : 3 + s], mine[TURNED ? 2 - s : 6 + s]};
+      filter_line<SIZE>(column, columns[s]);
+    }
+    float *to = u + (((group * ((g.pitch_k + PAIR - 1) / PAIR) + k / PAIR) * (g.depth / BK) + c / BK) * (SIDE * SIDE * 2) + k / RUN % 2) * STAGE + c % BK * RUN + k % RUN;
 #pragma unroll
-  for (int i = 0; i < SIDE; i++) {
-    const float row[3] = {columns[0][i], columns[1][i], columns[2][i]};
-    float point[SIDE];
-    filter_line<SIZE>(row, point);
+    for (int i = 0; i < SIDE; i++) {
+      const float row[3] = {columns[0][i], columns[1][i], columns[2][i]};
+      float point[SIDE];
+      filter_line<SIZE>(row, point);
 #pragma unroll
-    for (int j = 0; j < SIDE; j++) u[(i * SIDE + j) * (2 * STAGE)] = point[j];
+      for (int j = 0; j < SIDE; j++) to[(i * SIDE + j) * (2 * STAGE)] = point[j];
+    }
   }
 }
 
@@ -147,6 +151,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     transform_kernel(winograd g, int filter_blocks, const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ u, float *__restrict__ v) {
   __shared__ float taps[FILTERS_K * (FILTERS_C * TAPS + 1)];
   const int block = blockIdx.x;
+  if (!g.last_round) ptx_griddepcontrol_launch_dependents();
   if (block < filter_blocks)
     transform_filters<SIZE, TURNED>(g, block, taps, w, u);
   else
@@ -231,9 +236,26 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) output_kernel(winogra
 
 /* ---------------------------------------------------------------- host */
 
+/* Dynamic shared memory that a block must ask for so that no more than `resident` of `threads` are on a multiprocessor at a time; of 128 registers a thread. */
+template <class... P> static cudaError_t shared_for(void (*kernel)(P...), int resident, int threads, size_t *shared) {
+  int device = 0, bytes = 0, reserved = 0;
+  cudaFuncAttributes about;
+  *shared = 0;
+  if (resident * threads >= 512) return cudaSuccess; /* registers do */
+  cudaError_t status = cudaGetDevice(&device);
+  if (!status) status = cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
+  if (!status) status = cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device);
+  if (!status) status = cudaFuncGetAttributes(&about, kernel);
+  if (status) return status;
+  const int used = reserved + (int)about.sharedSizeBytes, least = bytes / (resident + 1) + 128, most = bytes - reserved; /* of a block; one more does not fit */
+  const int all = least < most ? least : most;
+  *shared = all > used ? all - used : 0;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)*shared);
+}
+
 /* Launches a kernel; early: its blocks may begin while the kernel before it ends, for it calls ptx_griddepcontrol_wait before it touches what that wrote. */
 template <class... P, class... A>
-static cudaError_t launch(void (*kernel)(P...), bool early, int blocks, int threads, cudaStream_t stream, A... arguments) {
+static cudaError_t launch(void (*kernel)(P...), bool early, int blocks, int threads, size_t shared, cudaStream_t stream, A... arguments) {
 #ifndef CUDA_EMULATOR
   cudaFuncAttributes about;
   const cudaError_t status = cudaFuncGetAttributes(&about, kernel);
@@ -242,12 +264,12 @@ static cudaError_t launch(void (*kernel)(P...), bool early, int blocks, int thre
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization, attribute.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
-    config.gridDim = blocks, config.blockDim = threads, config.stream = stream, config.attrs = &attribute, config.numAttrs = 1;
+    config.gridDim = blocks, config.blockDim = threads, config.dynamicSmemBytes = shared, config.stream = stream, config.attrs = &attribute, config.numAttrs = 1;
     return cudaLaunchKernelEx(&config, kernel, P(arguments)...);
   }
 #endif
   (void)early;
-  kernel<<<blocks, threads, 0, stream>>>(P(arguments)...);
+  kernel<<<blocks, threads, shared, stream>>>(P(arguments)...);
   return cudaGetLastError();
 }
 
@@ -264,11 +286,14 @@ static cudaError_t winograd_launch(const conv_problem *p, const float *x, const 
     pitch_k = g.pitch_k;
     const float *x_from = x + (int64_t)first * f.C * f.H * f.W;
     float *y_to = y + (int64_t)first * f.K * f.P * f.Q;
-    status = launch(transform_kernel<SIZE, TURNED>, false, filter_blocks + patch_blocks, THREADS, stream, g, filter_blocks, x_from, w, u, v);
+    status = launch(transform_kernel<SIZE, TURNED>, false, filter_blocks + patch_blocks, THREADS, 0, stream, g, filter_blocks, x_from, w, u, v);
     const int threads = g.bm * g.bn / (TM * TN), output_blocks = ceil_div((int64_t)f.K * g.pitch * 2, THREADS);
-    const auto multiply = g.bn == 64 ? multiply_kernel<128, 64, SIZE + 2> : g.bm == 64 ? multiply_kernel<64, 128, SIZE + 2> : multiply_kernel<128, 128, SIZE + 2>;
-    if (!status) status = launch(multiply, g.early, g.blocks, threads, stream, g, u, v, m);
-    if (!status) status = launch(output_kernel<SIZE>, true, output_blocks, THREADS, stream, g, m, y_to);
+    const auto multiply = g.bm == 64 ? (g.bn == 64 ? multiply_kernel<64, 64, SIZE + 2> : multiply_kernel<64, 128, SIZE + 2>) :
+                          g.bn == 64 ? multiply_kernel<128, 64, SIZE + 2> : multiply_kernel<128, 128, SIZE + 2>;
+    size_t shared = 0;
+    if (!status) status = shared_for(multiply, g.resident, threads, &shared);
+    if (!status) status = launch(multiply, g.early, g.blocks, threads, shared, stream, g, u, v, m);
+    if (!status) status = launch(output_kernel<SIZE>, true, output_blocks, THREADS, 0, stream, g, m, y_to);
   }
   return status;
 }

@@ -21,11 +21,14 @@ typedef struct winograd {
   int bound[3], before[3];       /* the block of columns where others of the points are needed, and tiles before that */
   int bm, bn, slices, part_steps, whole, pieces, piece_steps, units; /* units: parts before `whole`, and pieces */
   int blocks, last_round;        /* of multiply_kernel; parts from here on are the last of their blocks, the other blocks do the pieces */
-  bool early;                    /* its blocks may begin early: a multiprocessor is to have as many as fit anyhow */
+  int resident;                  /* blocks that a multiprocessor may have at a time, so that they lie evenly */
+  bool early;                    /* its blocks may begin early, and then lie in any order: all have the same to do */
 } winograd;
 
 static const double launch_bytes = 512e6; /* of V and M, at most */
 static const double end_steps = 0.3;      /* what the end of a unit takes, in steps (estimated) */
+static const double small_tiles = 1.01;   /* how much longer 64 x 64 takes, whose U and V are read more often (measured) */
+static const double gap_clocks = 2000;    /* between two kernels, if blocks may not begin early (estimated) */
 static const double sums_clocks = 3000;   /* what it takes output_kernel to look for parts of sums (estimated) */
 enum { MOST_PIECES = 8, MOST_NEAR = 8 };
 
@@ -41,7 +44,7 @@ static inline conv_problem as_fprop(const conv_problem *p, conv_pass pass) {
 }
 
 /* The share of its peak that a multiprocessor reaches with so many warps a scheduler (estimated). */
-static inline double efficiency(double warps) { return warps >= 4 ? 0.80 : warps >= 3 ? 0.78 : warps >= 2 ? 0.72 : 0.45; }
+static inline double efficiency(double warps) { return warps >= 4 ? 0.80 : warps >= 3 ? 0.78 : warps >= 2 ? 0.72 : warps >= 1.5 ? 0.60 : warps >= 1 ? 0.45 : 0.25; }
 
 /* Cuts the products into units of BM x BN, for `multiprocessors` of four schedulers with 32 FMAs a clock each. What is left when all have as many parts is
  * cut into pieces. Returns the clocks of the busiest one, by this model. */
@@ -63,7 +66,7 @@ static inline double cut(winograd *g, int bm, int bn, int slices, int pieces, in
   /* Rounds of as many parts as fit; then what is `left`, and beside it chains of pieces, one after the other. */
   const int threads = bm * bn / (TM * TN), resident = 512 / threads, grid = resident * multiprocessors;
   g->last_round = g->whole / grid * grid, g->blocks = g->units < grid ? g->units : grid;
-  g->early = g->blocks > grid - multiprocessors;
+  g->resident = ceil_div(g->blocks, multiprocessors), g->early = g->last_round || g->pieces == 1;
   const int left = ceil_div(g->whole - g->last_round, multiprocessors), more = ceil_div(g->units - g->whole, multiprocessors);
   const int chains = more < resident - left ? more : resident - left;
   const double warps = threads / 128.0, part = g->part_steps + end_steps;
@@ -72,7 +75,8 @@ static inline double cut(winograd *g, int bm, int bn, int slices, int pieces, in
                        left * (part - both) / efficiency(left * warps) + chains * (chain - both) / efficiency(chains * warps);
   const double parted = g->slices + g->pieces > 2 ? sums_clocks : 0;
   const double extra = ((double)g->tiles * (g->slices - 1) + (double)(parts - g->whole) * (g->pieces - 1)) * bm * bn * sizeof(float);
-  return steps * warps * (64 * BK) + parted + 2 * extra / (16.0 * multiprocessors); /* written and read, 16 bytes a clock */
+  const double moved = 2 * extra / (16.0 * multiprocessors); /* written and read, 16 bytes a clock */
+  return (bm * bn == 64 * 64 ? small_tiles : 1) * steps * warps * (64 * BK) + parted + moved + (g->early ? 0 : gap_clocks);
 }
 
 /* Of an image's tiles, down or across, so many are one shorter, that fewer outputs hang over its edge. */
@@ -83,7 +87,7 @@ static inline int shorter(int outputs, int size) {
 
 /* The plan for so many images at a time. */
 static inline winograd plan_for(const conv_problem *f, int size, int images) {
-  static const int shapes[][2] = {{128, 64}, {64, 128}, {128, 128}};
+  static const int shapes[][2] = {{128, 64}, {64, 128}, {128, 128}, {64, 64}};
   int device = 0, multiprocessors = 0;
   if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) multiprocessors = 1;
 #ifdef CUDA_EMULATOR
@@ -100,7 +104,7 @@ static inline winograd plan_for(const conv_problem *f, int size, int images) {
     const int full_p = g.tiles_p - g.short_p, full_q = g.tiles_q - g.short_q;
     g.from[0] = images * full_p * g.short_q, g.from[1] = images * full_p * g.tiles_q, g.from[2] = g.from[1] + images * g.short_p * full_q;
     for (g.near = 1; with_short && g.near < MOST_NEAR && images % (2 * g.near) == 0;) g.near *= 2;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
       for (int slices = 1; slices <= 4; slices++)
         for (int pieces = 1; pieces <= MOST_PIECES; pieces++) {
           const double clocks = cut(&g, shapes[i][0], shapes[i][1], slices, pieces, multiprocessors);
