@@ -43,7 +43,7 @@ BEGIN {
   first = "mb16ic64ih56oc128oh56kh3ph1"; small = "mb16ic512ih7oc512oh7kh3ph1"; stem = "mb16ic3ih224oc64oh112kh7sh2ph3"
   row("05a", "fprop", first, 2, "matmul_kernel"); row("05b", "fprop", first, 1, "implicit_kernel"); row("05c", "fprop", first, 1, "pipelined_kernel<128 0>")
   row("05d", "fprop", small, 1, "split_kernel<BM 0>"); row("05e", "dgrad", first, 1, "columns_kernel"); row("05f", "dgrad", first, 1, "dgrad_kernel<BM>"); row("05g", "wgrad", first, 1, "wgrad_kernel<BM>")
-  row("05h", "fprop", first, 2, "multiply_kernel<128 64 4>"); row("05i", "fprop", first, 1, "transform_kernel<4 0>"); row("05i", "fprop", first, 2, "multiply_kernel<128 64 6>"); row("05i", "fprop", first, 3, "output_kernel<4>")
+  row("05h", "fprop", first, 2, "multiply_kernel<128 64 4>"); row("05i", "fprop", first, 1, "transform_kernel<4 0>"); row("05i", "fprop", first, 2, "multiply_kernel<64 64 6>"); row("05i", "fprop", first, 3, "output_kernel<4>")
   row("05j", "dgrad", stem, 1, "few_kernel<6 4>"); row("05k", "fprop", "mb64ic512ih7oc2048oh7kh1", 1, "stream_kernel<BM 0>")
   winograd_engine["fprop"] = "^eng6(_|$)"; winograd_engine["dgrad"] = "^eng7(_|$)"; winograd_engine["wgrad"] = "^eng17(_|$)"
 }
@@ -57,13 +57,15 @@ function row(name, of, layer, launch, called) { row_kernel[++row_count] = name; 
 function ceil(x) { return x == int(x) ? x : int(x) + 1 }
 function groups(text) { return text ~ /^g[0-9]/ ? substr(text, 2) + 0 : 1 }
 # The kernel that main.c's choose() takes for random data, and for others: a direct one.
-function chosen(of, text) {
-  if (of != "wgrad" && number(text, "kh") == 3 && number(text, "sh") < 2 && number(text, "ic") / groups(text) >= 64 && number(text, "oc") / groups(text) >= 64) return "05i"
+function chosen(of, text,    least) {
+  least = of == "fprop" && groups(text) > 1 ? 16 : 64
+  if (of != "wgrad" && number(text, "kh") == 3 && number(text, "sh") < 2 && number(text, "ic") / groups(text) >= least && number(text, "oc") / groups(text) >= least) return "05i"
   return direct_of(of, text)
 }
 function direct_of(of, text) { return of == "dgrad" ? (number(text, "ic") / groups(text) <= 4 ? "05j" : "05f") : of == "wgrad" ? "05g" : streams(text) ? "05k" : "05d" }
 # stream.h's and k_stream.cu's stream_pays(), for 132 multiprocessors.
 function streams(text,    p, g, rounds, stages, rows) {
+  if (groups(text) > 1) return 1
   p = number(text, "oh"); g = groups(text); rows = number(text, "kh") == 1 && number(text, "sh") < 2 && p ^ 2 % 4 == 0
   rounds = ceil(number(text, "mb") * p ^ 2 / 128) * g * ceil(number(text, "oc") / g / 64) / 132; stages = ceil(number(text, "ic") / g * number(text, "kh") ^ 2 / 16)
   return (rounds > 1 && rounds < 0.9 * ceil(rounds) && rounds * stages / 4 >= 13) || (rounds >= 8 && stages <= (rows ? 4 : 10))
