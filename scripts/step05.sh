@@ -17,7 +17,7 @@ fi
 if [ "$table" = counters ]; then # without profile_table.pl's last column, last kernel over first: they are different passes or layers
   kernels=" ${1:?kernels: expected names such as "05c 05i.1"} "
   shift
-  for pass in fprop dgrad wgrad dgrad-first; do
+  for pass in fprop dgrad wgrad dgrad-first fprop-28 fprop-7; do
     awk -F, -v kernels="$kernels" -v pass=$pass 'FNR == 1 || index(kernels, " " $1 (pass == "fprop" ? "" : "/" pass) " ")' $results/profile-05-$pass.csv
   done | awk 'NR == 1 || !/^kernel,/' | scripts/profile_table.pl --markdown /dev/stdin -- "$@" | sed 's/[^|]*|$//'
   exit

@@ -159,9 +159,10 @@ END {
     split("ResNet-50, 16 images;ResNet-50, 64 images;VGG-16 and ResNeXt, 16 images, no groups;ResNeXt, 16 images, 32 groups", names, ";")
     print "| layers | | the rule takes `05k` | faster there | `05d` / `05k`, mean | most | it takes `05d` | `05k` faster there | `05k` / `05d`, mean | most | the rule loses, mean | most |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
     for (i = 1; i <= 4; i++) {
-      if (!taken[i] || taken[i] == rows_of[i]) stop("times of 05d and 05k, " names[i])
+      if (!taken[i]) stop("times of 05d and 05k, " names[i])
       n = rows_of[i] - taken[i]
-      printf "| %s | %d | %d | %d | %.2f | %.2f | %d | %d | %.2f | %.2f | %.1f %% | %.0f %% |\n", names[i], rows_of[i], taken[i], won[i], exp(gained[i] / taken[i]), high[i], n, missed[i], exp(dear[i] / n), worst[i], 100 * (exp(loss[i] / rows_of[i]) - 1), 100 * (exp(most[i]) - 1)
+      others = n ? sprintf("%d | %d | %.2f | %.2f", n, missed[i], exp(dear[i] / n), worst[i]) : "0 | | |"
+      printf "| %s | %d | %d | %d | %.2f | %.2f | %s | %.1f %% | %.0f %% |\n", names[i], rows_of[i], taken[i], won[i], exp(gained[i] / taken[i]), high[i], others, 100 * (exp(loss[i] / rows_of[i]) - 1), 100 * (exp(most[i]) - 1)
     }
     exit
   }
@@ -233,7 +234,7 @@ END {
     for (i = 1; i <= shapes; i++) {
       s = order[i]; c = number(s, "ic"); k = number(s, "oc"); n = number(s, "mb"); p = number(s, "oh"); h = number(s, "ih")
       if (!((s, "05d") in value) || !((s, "05i") in value)) stop("times of 05d and 05i for " s)
-      tiles = ceil(p / 4); short = 4 * tiles - p; points = n * (6 * tiles - (short < tiles ? short : tiles)) ^ 2 # a shorter tile of 3 outputs has 5 points
+      tiles = ceil(p / 4); short = n * tiles ^ 2 > 64 ? 4 * tiles - p : 0; points = n * (6 * tiles - (short < tiles ? short : tiles)) ^ 2 # a shorter tile of 3 outputs has 5 points; where all are in one block of columns, none are shorter
       mb = 4 * (36 * c * k + (c + k) * points); adds = c * k * points * 2 / peak / 1e6; moved = (2 * mb + 4 * (n * (c * h * h + k * p * p) + 9 * c * k)) / bandwidth / 1e6
       printf "| %d: %s | %s | %s | %s | %.0f | %s | %s | %s | %.2f |\n", n, words(s), time(floor[s]), time(value[s, "05d"]), time(adds), mb / 1e6, time(moved), time(adds + moved), time(value[s, "05i"]), value[s, "05d"] / value[s, "05i"]
     }
