@@ -8,7 +8,7 @@
  *           pixels COPY_K at a time; both matrices have to be turned now, dy as w was.
  * Gather:   a pixel knows where its window begins, and which of the window's rows and columns lie outside the image: two tables, by p and by q.
  *           A column knows how far it lies from there, and its row and column, as bits: the table of 05c, for the BN columns of the tile.
- * Expect:   as 05c, less the slices: on that layer 50 of them write and read 295 KB each, 30 MB, of which L2 keeps most.
+ * Expect:   as 05c, less the slices: on that layer 52 of them write and read 295 KB each, 30 MB, of which L2 keeps most.
  * Sizes:    R + S up to 30 (the bits), P + Q up to 2000 (the tables).
  * Passes:   wgrad. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_pipeline.h>

@@ -4,7 +4,7 @@
  *           Six points, with 2 and -2, do for four outputs in a row.
  * Change:   against 05h the points, and what follows from them: 4 x 4 outputs out of 6 x 6 pixels.
  * Expect:   the arithmetic in 25 % of its time; V and M are 36 / 16 = 2.25 times as large as x and y, where 05h had 4 times. So it is better at both. Of
- *           14 x 14 or 7 x 7 outputs a tenth of that is lost again: they take shorter tiles. Where C and K are 128 and more, five to seven tenths of the time
+ *           14 x 14 outputs a tenth of that is lost again, with shorter tiles; of 7 x 7 too, or a quarter if few images leave no choice. Where C and K are 128 and more, five to seven tenths of the time
  *           is multiply_kernel's, of whose instructions nearly nine tenths are FMAs. The rest is memory's: U, V and M are written and read once, and all three
  *           may be larger than the L2 cache: U at 512 x 512 filters, V and M at 64 images.
  * Price:    powers of 2 grow large, sixths are not exact in binary: the error is up to 30 times that of a plain sum, and integers do not stay integers. It

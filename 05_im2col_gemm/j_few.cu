@@ -10,7 +10,7 @@
  * Change:   against 05f rows of dx are still taken in classes (blockIdx.z), columns are not. No gather: a warp has 16 x 16 pixels of a class in one
  *           image, and their part of dy with its edge in shared memory; a thread MB rows of w' x 8 neighbours j, and slides its window of dy over
  *           the v's in registers. All lanes want the same element of w' at the same time: one read serves them all.
- * Expect:   of the issue slots 80 % are FMAs, 7 in 8 of them useful; reads of shared memory keep it busy half of the time. With 12 warps (it got 16) a
+ * Expect:   of the issue slots 80 % are FMAs, 7 in 8 of them useful; reads of shared memory keep it busy half of the time. With 12 warps (16 would fit) a
  *           multiprocessor 60 to 70 % of the peak: 95 us for resnet50's first layer at batch 16, whose products alone take 56.
  * Sizes:    up to 4 channels a group; the part of dy must fit into shared memory. An infinite dy times a zero of w' is NaN: it spreads further than its windows.
  * Passes:   dgrad. Layout: NCHW, filters KCRS, fp32. */

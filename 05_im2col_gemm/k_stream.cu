@@ -277,8 +277,8 @@ const conv_kernel stream_fprop = {.name = "05k",
                                   .launch = launch_fprop,
                                   .growth = plain_growth_fprop};
 
-/* Whether it takes less time than 05d, as timed on an H200 for the layers of ResNet-50: where 05d's last round of tiles of 64 filters is badly filled
- * and there is enough to deal out, or where many tiles are so short that their beginnings and ends count. */
+/* Whether it takes less time than 05d, as timed on an H200 for the layers of ResNet-50: where tiles of 64 filters, one a multiprocessor, fill less than
+ * 90 % of their rounds and there is enough to deal out, or where many tiles are so short that their beginnings and ends count. */
 extern "C" bool stream_pays(const conv_problem *p, int multiprocessors) {
   const plan plan = plan_with(p, multiprocessors, 64, false);
   const double rounds = (double)plan.all.tiles / multiprocessors, stages = plan.all.stages;

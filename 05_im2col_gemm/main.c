@@ -7,7 +7,8 @@ extern const conv_kernel im2col_fprop, implicit_fprop, pipelined_fprop, split_fp
 extern bool stream_pays(const conv_problem *p, int multiprocessors);
 
 /* Winograd where a patch has enough channels to be worth its transforms, and enough filters to serve; it has no error bound unless data are random. Of the
- * others 05d, 05f and 05g do nearly everything; they decide themselves how to cut a problem (split.h). 05k where rounds of tiles do not come out even. */
+ * others 05d, 05f and 05g do nearly everything; they decide themselves how to cut a problem (split.h). 05k where rounds of tiles do not
+ * come out even, where tiles are many and short, and where there are groups. */
 static const char *choose(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   const int channels = p->C / p->groups, filters = p->K / p->groups, least = pass == PASS_FPROP && p->groups > 1 ? 16 : 64;
   const bool winograd = random && channels >= least && filters >= least;
@@ -28,7 +29,7 @@ int main(int argc, char **argv) {
       .kernels = kernels,
       .kernel_count = sizeof kernels / sizeof *kernels,
       .choose = choose,
-      .choice_rule = "05i for 3x3 filters of 64 channels and more, 64 of them or more (fprop with groups: 16), if the data are random (it has no error bound for others); dgrad to at most 4 channels: 05j; fprop whose last round of 64 x 128 tiles would be less than 90 % full, or with 8 rounds of tiles of a few stages, or with groups: 05k; else 05d, 05f, 05g for fprop, dgrad, wgrad, each cut by its model of waves, tiles and bytes; 05b, 05e where 05d, 05f cannot",
+      .choice_rule = "05i for 3x3 filters of 64 channels and more, 64 of them or more (fprop with groups: 16), if the data are random (it has no error bound for others); dgrad to at most 4 channels: 05j; fprop whose 64 x 128 tiles, one a multiprocessor, fill less than 90 % of their rounds, or with 8 rounds of tiles of a few stages, or with groups: 05k; else 05d, 05f, 05g for fprop, dgrad, wgrad, each cut by its model of waves, tiles and bytes; 05b, 05e where 05d, 05f cannot",
   };
   return step_main(&step, argc, argv);
 }

@@ -1,4 +1,4 @@
-/* What the fast matrix products of this step (05c to 05i but 05e) have in common: how a block's tile of sums is divided among its threads.
+/* What the fast matrix products of this step (05c to 05k but 05e and 05j) have in common: how a block's tile of sums is divided among its threads.
  *
  * A block computes BM filters x BN pixels, a warp 32 x 64 of them, a thread TM x TN = 8 x 8: four quads of 4 x 4, so that it reads its values
  * 16 bytes at a time and neighbouring lanes read neighbouring 16 bytes.

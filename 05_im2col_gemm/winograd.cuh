@@ -27,7 +27,7 @@
  * leaves the parts in as many M; output_kernel adds them up, first to last.
  *
  * A kernel's first blocks may wait on the multiprocessors that the kernel before it leaves ("early": programmatic dependent launch, 9.0 and up): that hides
- * most of what lies between two kernels. Early blocks do not lie evenly. So all must have the same to do; and if there are not as many as fit, each asks for so
+ * most of what lies between two kernels. Early blocks do not lie evenly. So none are if some begin with pieces and others not; and if there are not as many as fit, each asks for so
  * much shared memory that no multiprocessor takes more than its share (shared_for). multiply_kernel's may begin as soon as the last of transform_kernel's have
  * begun, unless each does several tiles: then a tenth slower was seen (perhaps where shared memory was still divided for transform_kernel), and they wait.
  *

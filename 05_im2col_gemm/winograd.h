@@ -22,12 +22,12 @@ typedef struct winograd {
   int bm, bn, slices, part_steps, whole, pieces, piece_steps, units; /* units: parts before `whole`, and pieces */
   int blocks, last_round;        /* of multiply_kernel; parts from here on are the last of their blocks, the other blocks do the pieces */
   int resident;                  /* blocks that a multiprocessor may have at a time, so that they lie evenly */
-  bool early;                    /* its blocks may begin early, and then lie in any order: all have the same to do */
+  bool early;                    /* its blocks may begin early, and then lie in any order: they begin with whole rounds, or there are no pieces */
 } winograd;
 
 static const double launch_bytes = 512e6; /* of V and M, at most */
 static const double end_steps = 0.3;      /* what the end of a unit takes, in steps (estimated) */
-static const double small_tiles = 1.01;   /* how much longer 64 x 64 takes, whose U and V are read more often (measured) */
+static const double small_tiles = 1.01;   /* how much longer 64 x 64 takes, whose U and V are read more often (so that choices fit times of six layers) */
 static const double gap_clocks = 2000;    /* between two kernels, if blocks may not begin early (estimated) */
 static const double sums_clocks = 3000;   /* what it takes output_kernel to look for parts of sums (estimated) */
 enum { MOST_PIECES = 8, MOST_NEAR = 8 };
