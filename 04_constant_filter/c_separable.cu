@@ -198,15 +198,4 @@ static double growth(const conv_problem *p, bool random) {
   return growth_chain_fp32(factored > plain ? factored : plain, random);
 }
 
-extern "C" const conv_kernel separable_fprop;
-const conv_kernel separable_fprop = {.name = "04c",
-                                     .idea = "separable filters in two passes, if they are",
-                                     .place = ON_GPU,
-                                     .pass = PASS_FPROP,
-                                     .dtype = DTYPE_FP32,
-                                     .layout = LAYOUT_NCHW,
-                                     .min_arch = 0,
-                                     .unsupported = unsupported,
-                                     .workspace_bytes = workspace_bytes,
-                                     .launch = launch_fprop,
-                                     .growth = growth};
+WORKSPACE_ROW(separable_fprop, "04c", "separable filters in two passes, if they are", PASS_FPROP, unsupported, workspace_bytes, launch_fprop, growth);

@@ -99,15 +99,4 @@ static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cu
   return status ? status : launch_matmul(p, (const float *)b->w, (const float *)b->workspace, (float *)b->y, stream);
 }
 
-extern "C" const conv_kernel im2col_fprop;
-const conv_kernel im2col_fprop = {.name = "05a",
-                                  .idea = "im2col into memory, then a matrix product",
-                                  .place = ON_GPU,
-                                  .pass = PASS_FPROP,
-                                  .dtype = DTYPE_FP32,
-                                  .layout = LAYOUT_NCHW,
-                                  .min_arch = 0,
-                                  .unsupported = unsupported,
-                                  .workspace_bytes = workspace_bytes,
-                                  .launch = launch_fprop,
-                                  .growth = plain_growth_fprop};
+WORKSPACE_ROW(im2col_fprop, "05a", "im2col into memory, then a matrix product", PASS_FPROP, unsupported, workspace_bytes, launch_fprop, plain_growth_fprop);

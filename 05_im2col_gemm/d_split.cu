@@ -221,18 +221,7 @@ static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cu
   return launch_cut(p, b, split_of(&g), stream);
 }
 
-extern "C" const conv_kernel split_fprop;
-const conv_kernel split_fprop = {.name = "05d",
-                                 .idea = "the reduction split where tiles are few",
-                                 .place = ON_GPU,
-                                 .pass = PASS_FPROP,
-                                 .dtype = DTYPE_FP32,
-                                 .layout = LAYOUT_NCHW,
-                                 .min_arch = 0,
-                                 .unsupported = unsupported,
-                                 .workspace_bytes = workspace_bytes,
-                                 .launch = launch_fprop,
-                                 .growth = plain_growth_fprop};
+WORKSPACE_ROW(split_fprop, "05d", "the reduction split where tiles are few", PASS_FPROP, unsupported, workspace_bytes, launch_fprop, plain_growth_fprop);
 
 extern const cut_kernel split_cuts;
 const cut_kernel split_cuts = {&split_fprop, product_of, launch_cut};

@@ -89,15 +89,4 @@ static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-extern "C" const conv_kernel col2im_dgrad;
-const conv_kernel col2im_dgrad = {.name = "05e",
-                                  .idea = "a matrix product, then col2im",
-                                  .place = ON_GPU,
-                                  .pass = PASS_DGRAD,
-                                  .dtype = DTYPE_FP32,
-                                  .layout = LAYOUT_NCHW,
-                                  .min_arch = 0,
-                                  .unsupported = unsupported,
-                                  .workspace_bytes = workspace_bytes,
-                                  .launch = launch_dgrad,
-                                  .growth = plain_growth_dgrad};
+WORKSPACE_ROW(col2im_dgrad, "05e", "a matrix product, then col2im", PASS_DGRAD, unsupported, workspace_bytes, launch_dgrad, plain_growth_dgrad);

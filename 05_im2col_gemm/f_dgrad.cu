@@ -327,18 +327,7 @@ static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cu
   return launch_cut(p, b, split_of(&g), stream);
 }
 
-extern "C" const conv_kernel classes_dgrad;
-const conv_kernel classes_dgrad = {.name = "05f",
-                                   .idea = "a product for every residue of the stride",
-                                   .place = ON_GPU,
-                                   .pass = PASS_DGRAD,
-                                   .dtype = DTYPE_FP32,
-                                   .layout = LAYOUT_NCHW,
-                                   .min_arch = 0,
-                                   .unsupported = unsupported,
-                                   .workspace_bytes = workspace_bytes,
-                                   .launch = launch_dgrad,
-                                   .growth = plain_growth_dgrad};
+WORKSPACE_ROW(classes_dgrad, "05f", "a product for every residue of the stride", PASS_DGRAD, unsupported, workspace_bytes, launch_dgrad, plain_growth_dgrad);
 
 extern const cut_kernel classes_cuts;
 const cut_kernel classes_cuts = {&classes_dgrad, product_of, launch_cut};

@@ -193,18 +193,7 @@ static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cu
   return launch_cut(p, b, split_of(&g), stream);
 }
 
-extern "C" const conv_kernel pixels_wgrad;
-const conv_kernel pixels_wgrad = {.name = "05g",
-                                 .idea = "the reduction over all pixels, in slices",
-                                 .place = ON_GPU,
-                                 .pass = PASS_WGRAD,
-                                 .dtype = DTYPE_FP32,
-                                 .layout = LAYOUT_NCHW,
-                                 .min_arch = 0,
-                                 .unsupported = unsupported,
-                                 .workspace_bytes = workspace_bytes,
-                                 .launch = launch_wgrad,
-                                 .growth = plain_growth_wgrad};
+WORKSPACE_ROW(pixels_wgrad, "05g", "the reduction over all pixels, in slices", PASS_WGRAD, unsupported, workspace_bytes, launch_wgrad, plain_growth_wgrad);
 
 extern const cut_kernel pixels_cuts;
 const cut_kernel pixels_cuts = {&pixels_wgrad, product_of, launch_cut};

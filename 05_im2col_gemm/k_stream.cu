@@ -264,18 +264,7 @@ static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-extern "C" const conv_kernel stream_fprop;
-const conv_kernel stream_fprop = {.name = "05k",
-                                  .idea = "blocks stay to the end, the last tiles are dealt out by stages",
-                                  .place = ON_GPU,
-                                  .pass = PASS_FPROP,
-                                  .dtype = DTYPE_FP32,
-                                  .layout = LAYOUT_NCHW,
-                                  .min_arch = 0,
-                                  .unsupported = unsupported,
-                                  .workspace_bytes = workspace_bytes,
-                                  .launch = launch_fprop,
-                                  .growth = plain_growth_fprop};
+WORKSPACE_ROW(stream_fprop, "05k", "blocks stay to the end, the last tiles are dealt out by stages", PASS_FPROP, unsupported, workspace_bytes, launch_fprop, plain_growth_fprop);
 
 /* Whether it takes less time than 05d, as timed on an H200 for the layers of ResNet-50: where tiles of 64 filters, one a multiprocessor, fill less than
  * 90 % of their rounds and there is enough to deal out, or where many tiles are so short that their beginnings and ends count. */

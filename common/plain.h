@@ -20,8 +20,9 @@ static inline double plain_growth_fprop(const conv_problem *p, bool random) { re
 static inline double plain_growth_dgrad(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_DGRAD), random); }
 static inline double plain_growth_wgrad(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_WGRAD), random); }
 
-/* A row of the kernel table for an fp32 NCHW kernel without workspace. The declaration gives the row C linkage, for the step's main.c. */
-#define FP32_ROW(variable, NAME, IDEA, PASS, UNSUPPORTED, LAUNCH, GROWTH)                           \
+/* A row of the kernel table for an fp32 NCHW kernel, with a workspace of BYTES(problem) or, NULL, without. The declaration gives the row C linkage, for the
+ * step's main.c. */
+#define WORKSPACE_ROW(variable, NAME, IDEA, PASS, UNSUPPORTED, BYTES, LAUNCH, GROWTH)               \
   extern "C" const conv_kernel variable;                                                            \
   const conv_kernel variable = {.name = NAME,                                                       \
                                 .idea = IDEA,                                                       \
@@ -31,7 +32,8 @@ static inline double plain_growth_wgrad(const conv_problem *p, bool random) { re
                                 .layout = LAYOUT_NCHW,                                              \
                                 .min_arch = 0,                                                      \
                                 .unsupported = UNSUPPORTED,                                         \
-                                .workspace_bytes = NULL,                                            \
+                                .workspace_bytes = BYTES,                                           \
                                 .launch = LAUNCH,                                                   \
                                 .growth = GROWTH}
+#define FP32_ROW(variable, NAME, IDEA, PASS, UNSUPPORTED, LAUNCH, GROWTH) WORKSPACE_ROW(variable, NAME, IDEA, PASS, UNSUPPORTED, NULL, LAUNCH, GROWTH)
 #define PLAIN_ROW(variable, NAME, IDEA, PASS, LAUNCH, GROWTH) FP32_ROW(variable, NAME, IDEA, PASS, plain_unsupported, LAUNCH, GROWTH)

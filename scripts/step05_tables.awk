@@ -5,6 +5,7 @@
 #        awk -f scripts/step05_tables.awk -v table=first -v layer=mb16ic64ih56oc128oh56kh3ph1 docs/results/h200/bench.csv   one layer, all kernels of the step
 #        awk -f scripts/step05_tables.awk -v table=winograd docs/results/h200/{bench,bench-05,large-05}.csv              what 05i's arithmetic and bytes take
 #        awk -f scripts/step05_tables.awk -v table=stream docs/results/h200/{bench-05,choice-05}.csv                     05k beside 05d, where the rule takes it and where not
+#        awk -f scripts/step05_tables.awk -v table=trials docs/results/h200/trials-05.csv                                what changes of 05i that were dropped did to its time
 #        scripts/step05.sh occupancy | cuts: what fits on an SM (registers-05, calibrate, a list), and how products are cut (a list)
 # One number, of the tables of layers: -v pass= -v batch= [-v only=REGEX of shapes] and -v table=
 #   geomean, -v which=direct|rule|NAME cuDNN's time over ours, geometric mean, each layer once: the direct kernel that the rule takes, the kernel that it
@@ -94,6 +95,16 @@ table ~ /^over_/ { # bench-05.csv: only cuDNN's time
   else if (shape ~ only) value[shape, kernel] = us + 0
   next
 }
+table == "trials" {
+  key = f[at["trial"]]
+  if (!seen[key]++) order[++shapes] = key
+  if (f[at["version"]] == "before") { value[key, shape] = us; next }
+  if (!((key, shape) in value)) stop("a time before, of " key " on " shape)
+  r = us / value[key, shape]; rows_of[key]++; sum_of[key] += log(r)
+  if (rows_of[key] == 1 || r < low[key]) low[key] = r
+  if (r > high[key]) high[key] = r
+  next
+}
 table == "cublas" {
   if (!(shape in seen)) { seen[shape] = 1; order[++shapes] = shape }
   value[shape, kernel] = us; next
@@ -153,6 +164,11 @@ END {
       k = names[i]
       printf "| `%s` | %s | %.0f %% | %.0f %% | %.0f %% | %.0f %% |\n", k, words(shape_of[k]), 100 * useful(k), count_of(k, "issue slots"), 100 * active(k), 100 * useful(k) * count_of(k, "issue slots") / 100 * active(k)
     }
+    exit
+  }
+  if (table == "trials") {
+    print "| change | layers | geometric mean | least | most |\n|---|--:|--:|--:|--:|"
+    for (i = 1; i <= shapes; i++) printf "| %s | %d | %.2f | %.2f | %.2f |\n", order[i], rows_of[order[i]], exp(sum_of[order[i]] / rows_of[order[i]]), low[order[i]], high[order[i]]
     exit
   }
   if (table == "stream") {
