@@ -7,7 +7,7 @@ extern const conv_kernel blocked_fprop, blocked_dgrad, blocked_wgrad;
 
 static void measure_peaks(machine_peaks *peaks) {
   const cpu_roof roof = cpu_measure_roof();
-  *peaks = (machine_peaks){.fp32_flops = roof.fma_flops, .bytes_per_second = roof.memory_bytes_per_second, .source = "measured here just now"};
+  *peaks = (machine_peaks){.fp32_flops = roof.fma_flops, .read_per_second = roof.memory_bytes_per_second, .copy_per_second = roof.memory_bytes_per_second, .source = "measured here just now"};
 }
 
 int main(int argc, char **argv) {

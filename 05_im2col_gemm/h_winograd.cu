@@ -38,7 +38,6 @@ template <> __device__ __forceinline__ void output_line<2>(const float (&m)[4], 
 /* Along a line, sums of pixels and of taps at the four points have the norms sqrt 2, and 1, sqrt 3/4, sqrt 3/4, 1; of an output's three points together
  * that is 2 + 3/2 + 3/2 = 5, where the formula has 3. A shorter tile's one output: sqrt 2, 2, sqrt 2, and 1, sqrt 3/4, 1, together 2 + 3 + 2 = 7: (7/3)^(1/2),
  * and for two directions 7/3. */
-static const double sums_norm = 7.0 / 3;
 
 /* On integers: V is at most 4 max|x|, and U at most 9 max|w| in quarters; the nine points of an output have (2 * 2 + 2 * 3 + 2 * 3)^2 = 256 of them for every
  * channel, where the formula has 9. (In a shorter tile (2 * 2 + 2 * 3 + 2 * 2)^2.) */
@@ -48,8 +47,8 @@ static const char *unsupported_fprop(const conv_problem *p, const conv_device *d
 static const char *unsupported_dgrad(const conv_problem *p, const conv_device *device) { return winograd_unsupported(p, PASS_DGRAD, 2, device); }
 static size_t bytes_fprop(const conv_problem *p) { return winograd_bytes(p, PASS_FPROP, 2); }
 static size_t bytes_dgrad(const conv_problem *p) { return winograd_bytes(p, PASS_DGRAD, 2); }
-static double growth_fprop(const conv_problem *p, bool random) { return winograd_growth(p->C / p->groups, sums_norm, random); }
-static double growth_dgrad(const conv_problem *p, bool random) { return winograd_growth(p->K / p->groups, sums_norm, random); }
+static double growth_fprop(const conv_problem *p, bool random) { return growth_winograd((double)problem_terms(p, PASS_FPROP), WINOGRAD_2X2_NORM, random); }
+static double growth_dgrad(const conv_problem *p, bool random) { return growth_winograd((double)problem_terms(p, PASS_DGRAD), WINOGRAD_2X2_NORM, random); }
 
 static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
   return winograd_launch<2, false>(p, (const float *)b->x, (const float *)b->w, (float *)b->y, (float *)b->workspace, stream);

@@ -51,14 +51,13 @@ template <> __device__ __forceinline__ void output_line<4>(const float (&m)[6], 
 /* Along a line, the squared norms of the sums of pixels are 42, 34, 34, 10, 10, 42; of taps 1/16, 1/12, 1/12, 7/192, 7/192, 1. The last output takes their
  * products times the squares of 0, 1, 1, 8, 8, 1: 17/6 + 17/6 + 70/3 + 70/3 + 42 = 94.33, where the formula has 3: 31.5^(1/2), for two directions 31.5. (The last of a
  * shorter tile: 34.33.) */
-static const double sums_norm = 31.5;
 
 static const char *unsupported_fprop(const conv_problem *p, const conv_device *device) { return winograd_unsupported(p, PASS_FPROP, 4, device); }
 static const char *unsupported_dgrad(const conv_problem *p, const conv_device *device) { return winograd_unsupported(p, PASS_DGRAD, 4, device); }
 static size_t bytes_fprop(const conv_problem *p) { return winograd_bytes(p, PASS_FPROP, 4); }
 static size_t bytes_dgrad(const conv_problem *p) { return winograd_bytes(p, PASS_DGRAD, 4); }
-static double growth_fprop(const conv_problem *p, bool random) { return winograd_growth(p->C / p->groups, sums_norm, random); }
-static double growth_dgrad(const conv_problem *p, bool random) { return winograd_growth(p->K / p->groups, sums_norm, random); }
+static double growth_fprop(const conv_problem *p, bool random) { return growth_winograd((double)problem_terms(p, PASS_FPROP), WINOGRAD_4X4_NORM, random); }
+static double growth_dgrad(const conv_problem *p, bool random) { return growth_winograd((double)problem_terms(p, PASS_DGRAD), WINOGRAD_4X4_NORM, random); }
 
 static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
   return winograd_launch<4, false>(p, (const float *)b->x, (const float *)b->w, (float *)b->y, (float *)b->workspace, stream);

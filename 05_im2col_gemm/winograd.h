@@ -156,9 +156,6 @@ static inline size_t winograd_bytes(const conv_problem *p, conv_pass pass, int s
   return most;
 }
 
-/* Rounds a tile's sums 8 times a line, three lines to a direction; `norm`: how much larger they are than y's (common/bound.h). */
-static inline double winograd_growth(double channels, double norm, bool random) { return random ? norm * growth_chain_fp32(channels + 24, true) : INFINITY; }
-
 /* A row of the kernel table. Every output's error depends on all of its tile. */
 #define WINOGRAD_ROW(variable, NAME, IDEA, PASS, UNSUPPORTED, BYTES, LAUNCH, GROWTH, FACTOR)        \
   extern "C" const conv_kernel variable;                                                            \

@@ -19,6 +19,7 @@ static cudaError_t copy(const buffer_sets *sets, void *to, const void *from, siz
 }
 
 static unsigned char *part_address(const buffer_sets *sets, int set, int part) {
+  if (part == PART_WORKSPACE) set = sets->count; /* behind the last */
   return sets->bytes[part] ? sets->base + (size_t)set * sets->set_bytes + sets->offset[part] : NULL;
 }
 
@@ -26,8 +27,10 @@ static unsigned char *part_address(const buffer_sets *sets, int set, int part) {
 static void mark_arrays(const buffer_sets *sets) {
 #ifdef CUDA_EMULATOR
   static const char *const name[PART_COUNT] = {"x", "w", "y", "workspace"};
-  for (int i = 0; sets->place == ON_GPU && i < sets->count * PART_COUNT; i++)
-    if (sets->bytes[i % PART_COUNT]) emu_mark_array(part_address(sets, i / PART_COUNT, i % PART_COUNT), sets->bytes[i % PART_COUNT], name[i % PART_COUNT]);
+  for (int i = 0; sets->place == ON_GPU && i < sets->count * PART_COUNT; i++) {
+    const int set = i / PART_COUNT, part = i % PART_COUNT;
+    if (sets->bytes[part] && (part != PART_WORKSPACE || set == 0)) emu_mark_array(part_address(sets, set, part), sets->bytes[part], name[part]);
+  }
 #else
   (void)sets;
 #endif
@@ -36,10 +39,11 @@ static void mark_arrays(const buffer_sets *sets) {
 buffer_sets buffer_sets_plan(conv_place place, const conv_tensor shapes[3], size_t workspace_bytes) {
   buffer_sets sets = {.place = place};
   for (int part = 0; part < PART_COUNT; part++) {
-    sets.bytes[part] = part < 3 ? tensor_bytes(&shapes[part]) : workspace_bytes;
+    size_t *end = part == PART_WORKSPACE ? &sets.tail_bytes : &sets.set_bytes;
+    sets.bytes[part] = part == PART_WORKSPACE ? workspace_bytes : tensor_bytes(&shapes[part]);
     if (sets.bytes[part] == 0) continue;
-    sets.offset[part] = sets.set_bytes + GUARD_BYTES;
-    sets.set_bytes = (sets.offset[part] + sets.bytes[part] + GUARD_BYTES + 511) / 512 * 512;
+    sets.offset[part] = *end + GUARD_BYTES;
+    *end = (sets.offset[part] + sets.bytes[part] + GUARD_BYTES + 511) / 512 * 512;
   }
   return sets;
 }
@@ -48,7 +52,7 @@ cudaError_t buffer_sets_alloc(buffer_sets *sets, int count) {
   sets->count = count;
   sets->base = NULL;
   size_t whole;
-  if (__builtin_mul_overflow((size_t)count, sets->set_bytes, &whole)) return cudaErrorMemoryAllocation;
+  if (__builtin_mul_overflow((size_t)count, sets->set_bytes, &whole) || __builtin_add_overflow(whole, sets->tail_bytes, &whole)) return cudaErrorMemoryAllocation;
   if (sets->place == ON_GPU) {
     const cudaError_t status = cudaMalloc((void **)&sets->base, whole);
     if (status) {

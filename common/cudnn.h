@@ -9,6 +9,7 @@
 #pragma once
 #include "common/kernel.h"
 #include "common/reference.h"
+#include "common/verify.h"
 
 /* ---------------------------------------------------------------- the library */
 
@@ -46,11 +47,12 @@ enum {
   CUDNN_TAG = 192,    /* characters of a tag */
   CUDNN_NOTES = 160,  /* of its numerical notes */
   CUDNN_ERROR = 1024, /* of an error: call, shape, cuDNN's own words */
+  CUDNN_SEARCH = 512, /* of what became of a search's plans, in one line */
 };
 
 typedef struct cudnn_options {
   size_t workspace_limit; /* bytes a plan may ask for; 0: 1 GiB */
-  int most_plans;         /* timed in the search; 0: 200 */
+  int most_plans;         /* timed in the search; 0: 400 */
   double most_seconds;    /* of the search; 0: 10 */
   bool layouts[LAYOUT_COUNT]; /* to try; none: NHWC for fp16, both for fp32; fused: the task's */
   bool search;            /* even if the winners' file knows the task */
@@ -71,9 +73,9 @@ typedef struct cudnn_candidate {
   conv_layout layout;      /* that it runs on */
   size_t workspace;        /* bytes */
   double us;               /* cold L2, quick: for ranking, not for a table */
-  unsigned note_bits;      /* the same, for cudnn_growth */
+  unsigned note_bits;      /* the same, for cudnn_rule */
   double worst_share;      /* of the bound, when it was checked; else 0 */
-  double plain_share;      /* fp32: of the bound that a plain sum would have; above 1 for transforms */
+  double plain_share;      /* of the bound that a plain sum in fp32 has; above 1 for transforms */
   bool checked;            /* its output was compared with the reference, and right */
 } cudnn_candidate;
 
@@ -87,7 +89,7 @@ typedef struct cudnn_counts {
   int not_capturable; /* ran, but not inside a CUDA graph */
   int failed;         /* built, but an error when run */
   int wrong;          /* among the fastest, with a wrong result */
-  double wrong_us, wrong_share; /* the fastest of these: its time, its worst error as a share of the bound, its tag */
+  double wrong_us, wrong_share; /* the fastest of these: its time, its worst error as a share of a plain sum's bound, its tag */
   char wrong_tag[CUDNN_TAG];
   int cut;            /* known, but the plans or the seconds were used up */
   int runtime_built;  /* of the timed: compiled at run time (NVRTC) */
@@ -105,13 +107,15 @@ typedef struct cudnn_baseline {
   int count;     /* best, or one more: the heuristic's pick where it is not among them */
   int heuristic; /* which plan is heuristic mode A's first of the same math, in the task's layout (fp16: NHWC); -1: none */
   cudnn_counts counts;
+  char search[CUDNN_SEARCH]; /* the counts of the search, also if it was an earlier one's; "" if its winners were kept without them */
   cudnn_candidate *all; /* if keep_all: every timed plan, fastest first */
   int all_count;
   struct cudnn_session *session;
 } cudnn_baseline;
 
-/* g of the error bound (common/bound.h) of an engine with these notes. */
-double cudnn_growth(const cudnn_task *task, unsigned note_bits, bool random);
+/* What the result of an engine with these notes is judged by (common/bound.h). cuDNN does not tell how it adds up: the longest chain of fp32 additions is
+ * assumed, with some more for split sums; for tensor cores, whose accumulators truncate, 2u a step of 8 products. */
+error_rule cudnn_rule(const cudnn_task *task, unsigned note_bits, bool random);
 
 /* The data that candidates are checked against; the tensors are on the host, in one layout, which need not be the task's. */
 typedef struct cudnn_truth {
@@ -144,6 +148,8 @@ typedef struct cudnn_figures {
   int version; /* 0: no cuDNN, or no plan; the fields below are then 0 and "" */
   double best_us, heuristic_us;
   char best_plan[CUDNN_TAG], best_notes[CUDNN_NOTES], heuristic_plan[CUDNN_TAG];
+  double best_plain_share;   /* the best plan's largest error, in bounds of a plain fp32 sum */
+  char search[CUDNN_SEARCH]; /* what became of all plans */
   char note[256]; /* for the reader: how many plans were looked at, or why there are none */
 } cudnn_figures;
 
@@ -153,7 +159,11 @@ typedef struct cudnn_winners {
   char tag[CUDNN_BEST][CUDNN_TAG];
   double us[CUDNN_BEST];
   int count;
+  char search[CUDNN_SEARCH]; /* what became of all plans; "" in older files */
 } cudnn_winners;
+
+/* "timed=143;cut=12;...": every count of a search by its name, and the fastest plan with a wrong result. No commas, no quotes. */
+void cudnn_counts_print(const cudnn_counts *counts, char text[CUDNN_SEARCH]);
 
 /* A CSV file with a header line; the key of a line is GPU, cuDNN version, shape, pass, dtype, layout, graph and workspace limit.
  * Of several lines with one key the last counts. lookup: 0 found, 1 not there, -1 a line in `error`. append: 0, or -1 with a line. */

@@ -23,7 +23,7 @@ int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *t
 
 void cudnn_baseline_close(cudnn_baseline *b) { *b = (cudnn_baseline){.heuristic = -1}; }
 
-double cudnn_growth(const cudnn_task *task, unsigned note_bits, bool random) { return (void)task, (void)note_bits, (void)random, 0; }
+error_rule cudnn_rule(const cudnn_task *task, unsigned note_bits, bool random) { return (void)task, (void)note_bits, (void)random, (error_rule){0}; }
 
 cudaError_t cudnn_enqueue(void *runner, int set, cudaStream_t stream) {
   (void)runner, (void)set, (void)stream;
@@ -97,7 +97,7 @@ static int open_session(cudnn_baseline *b, const cudnn_task *task, const conv_bu
   if (s->graphs == 0) return 1;
   s->search = (plan_search){.bench = &s->bench, .options = *options};
   cudnn_options *o = &s->search.options;
-  if (o->most_plans <= 0) o->most_plans = 200;
+  if (o->most_plans <= 0) o->most_plans = 400;
   if (o->most_seconds <= 0) o->most_seconds = 10;
   if (o->workspace_limit == 0) o->workspace_limit = default_workspace;
   while (bench_workspace(&s->bench, o->workspace_limit) && o->workspace_limit > least_workspace) o->workspace_limit /= 2;
@@ -140,27 +140,21 @@ static int keep(cudnn_baseline *b, tried_plan *tried, const cudnn_truth *truth, 
   cudnn_session *s = b->session;
   cudnn_candidate c = describe(s, tried);
   if (truth) {
-    bool right = false, ignored;
-    const bool random = truth->reference->random;
-    const double plain = cudnn_growth(&s->task, 0, random), growth = cudnn_growth(&s->task, c.note_bits, random);
-    const double wide = s->search.options.direct ? 0 : cudnn_unnoted_growth(&s->task, c.note_bits, random);
-    if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, growth, &right, &c.worst_share, error, error_size)) return -2;
-    c.plain_share = c.worst_share;
-    if (!right && wide > growth) {
-      double share = 0;
-      if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, wide, &right, &share, error, error_size)) return -2;
-      if (right) {
-        snprintf(c.notes, sizeof c.notes, "error %.2g times a plain sum's bound: Winograd, not noted", c.plain_share);
+    conv_verdict verdict;
+    error_rule rule = cudnn_rule(&s->task, c.note_bits, truth->reference->random);
+    if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, rule, &verdict, error, error_size)) return -2;
+    if (!verdict.right && !s->search.options.direct && cudnn_unnoted_rule(&s->task, c.note_bits, truth->reference->random, &rule)) {
+      if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, rule, &verdict, error, error_size)) return -2;
+      if (verdict.right) {
+        snprintf(c.notes, sizeof c.notes, "error %.2g times a plain sum's bound: Winograd, not noted", verdict.plain_share);
         c.note_bits |= 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD;
-        c.worst_share = share;
       }
-    } else if (right && growth > plain && s->task.dtype == DTYPE_FP32) {
-      if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, plain, &ignored, &c.plain_share, error, error_size)) return -2;
     }
-    if (!right) {
+    c.worst_share = verdict.worst_share, c.plain_share = verdict.plain_share;
+    if (!verdict.right) {
       if (b->counts.wrong++ == 0) {
         b->counts.wrong_us = c.us;
-        b->counts.wrong_share = c.worst_share;
+        b->counts.wrong_share = c.plain_share;
         memcpy(b->counts.wrong_tag, c.tag, CUDNN_TAG);
       }
       tried->wrong = true;
@@ -296,6 +290,7 @@ static void remember(const cudnn_baseline *b, const cudnn_task *task, const cudn
     memcpy(winners.tag[i], b->plan[i].tag, CUDNN_TAG);
     winners.us[i] = b->plan[i].us;
   }
+  memcpy(winners.search, b->search, sizeof winners.search);
   if (cudnn_winners_append(o->append_to, task, o->gpu, cudnn_version(), o->workspace_limit, &winners, error, sizeof error)) fprintf(stderr, "%s\n", error);
 }
 
@@ -306,7 +301,7 @@ int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_bu
     plan_search *search = &b->session->search;
     const cudnn_options *o = &search->options;
     const size_t asked = options->workspace_limit ? options->workspace_limit : default_workspace;
-    cudnn_winners known;
+    cudnn_winners known = {0};
     bool from_file = false;
     for (int i = 0; i < 2 && !from_file; i++) {
       if (o->search || !o->winners[i] || !o->gpu) continue;
@@ -319,6 +314,10 @@ int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_bu
     search->checked = from_file || truth;
     if (!from_file) search_run(search, b->session->graph, b->session->graphs);
     status = conclude(b, truth, true, error, error_size);
+    if (from_file)
+      memcpy(b->search, known.search, sizeof b->search);
+    else
+      cudnn_counts_print(&b->counts, b->search);
     if (!status && !from_file) remember(b, task, o, asked);
   }
   return closed_unless_good(b, status);

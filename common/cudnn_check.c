@@ -10,35 +10,27 @@
 #include "common/buffers.h"
 #include "common/verify.h"
 
-/* How much larger the error of a transformed convolution is than of the plain sum: the product of its transforms' norms, taken per axis
- * as the geometric mean of the largest row sum (never exceeded) and 1 (errors of random sign cancel), squared for two axes. F(2x2, 3x3),
- * whose tile is 4x4: rows 2, 1.5, 3; F(4x4, 3x3), tile 6x6: rows 10, 1, 19. The larger ones are guesses on the safe side. */
-static double transform_factor(unsigned notes) {
-  if (notes >> CUDNN_NUMERICAL_NOTE_FFT & 1) return 1000;
-  if (!(notes >> CUDNN_NUMERICAL_NOTE_WINOGRAD & 1)) return 1;
-  if (notes >> CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13 & 1) return 10000;
-  if (notes >> CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 & 1) return 190;
-  return 9;
+static bool transforms(unsigned notes) { return notes >> CUDNN_NUMERICAL_NOTE_FFT & 1 || notes >> CUDNN_NUMERICAL_NOTE_WINOGRAD & 1; }
+
+/* The rule of a transform, the same for cuDNN and for us: whoever adds up fewer products than the formula has may err as F(4x4, 3x3) may, with the norm of 05i,
+ * about 11 plain sums' bounds, whatever the tile, or the transform. */
+error_rule cudnn_rule(const cudnn_task *task, unsigned notes, bool random) {
+  const double terms = (double)problem_terms(task->problem, task->pass);
+  error_rule rule = {.growth = growth_chain_fp32(terms + 64, random), .shared = transforms(notes)};
+  if (notes >> CUDNN_NUMERICAL_NOTE_TENSOR_CORE & 1) rule.growth = fmax(rule.growth, 2 * UNIT_ROUNDOFF_FP32 * (terms / 8 + 8));
+  if (rule.shared) rule.growth = fmax(rule.growth, growth_winograd(terms, WINOGRAD_4X4_NORM, random));
+  if (rule.shared && task->dtype == DTYPE_FP16) rule.growth += WINOGRAD_4X4_NORM * UNIT_ROUNDOFF_FP16; /* transformed values are kept in the dtype */
+  if (task->fuse) rule.growth += FUSE_COUNT * UNIT_ROUNDOFF_FP32;
+  return rule;
 }
 
-/* g of the error bound (common/bound.h) for an engine with these notes. cuDNN does not tell how it adds up: the longest chain of fp32
- * additions is assumed, with some more for split sums; for tensor cores, whose accumulators truncate, 2u a step of 8 products. */
-double cudnn_growth(const cudnn_task *task, unsigned notes, bool random) {
-  const double terms = (double)problem_terms(task->problem, task->pass) + 64;
-  double growth = growth_chain_fp32(terms, random);
-  if (notes >> CUDNN_NUMERICAL_NOTE_TENSOR_CORE & 1) growth = fmax(growth, 2 * UNIT_ROUNDOFF_FP32 * (terms / 8 + 8));
-  const double factor = transform_factor(notes);
-  if (factor > 1) growth = factor * (growth + (task->dtype == DTYPE_FP16 ? UNIT_ROUNDOFF_FP16 : 0)); /* transformed values are kept in the dtype */
-  if (task->fuse) growth += FUSE_COUNT * UNIT_ROUNDOFF_FP32;
-  return growth;
-}
-
-/* Not every Winograd engine is noted as one (9.19's fp32 wgrad is not). An error up to the smallest transform's passes, but none of the
- * size that TF32 inputs would bring: 2^-11 of the scale, where these reach twice that among 10^5 results. */
-double cudnn_unnoted_growth(const cudnn_task *task, unsigned notes, bool random) {
-  const unsigned winograd = 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD;
-  if (task->dtype != DTYPE_FP32 || transform_factor(notes) > 1 || !random) return 0;
-  return fmin(cudnn_growth(task, notes | winograd, random), 0x1p-11);
+/* Not every Winograd engine is noted as one (9.19's fp32 wgrad is not). The error of a transform, but none of the size that TF32 inputs would bring: 2^-11 of
+ * the scale, where these reach twice that among 10^5 results. */
+bool cudnn_unnoted_rule(const cudnn_task *task, unsigned notes, bool random, error_rule *rule) {
+  if (task->dtype != DTYPE_FP32 || transforms(notes) || !random) return false;
+  *rule = cudnn_rule(task, notes | 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD, random);
+  rule->growth = fmin(rule->growth, 0x1p-11);
+  return true;
 }
 
 /* The same tensor in another layout. */
@@ -65,7 +57,7 @@ static int upload(const buffer_sets *set, const conv_tensor *host, conv_layout l
 }
 
 /* Brings the result home, into the reference's layout, and compares. */
-static int judge(const buffer_sets *set, const conv_tensor shape, const conv_reference *reference, double growth, bool *right, double *share, char *error,
+static int judge(const buffer_sets *set, const conv_tensor shape, const conv_reference *reference, error_rule rule, conv_verdict *verdict, char *error,
                  size_t error_size) {
   conv_tensor result = shape, moved = reference->shape;
   const bool moves = shape.layout != moved.layout;
@@ -77,16 +69,14 @@ static int judge(const buffer_sets *set, const conv_tensor shape, const conv_ref
   const cudaError_t status = buffer_download(set, 0, (int)shape.role, result.data);
   if (!status) {
     if (moves) change_layout(&moved, &result);
-    const conv_verdict verdict = verify_output(moves ? &moved : &result, reference, COMPARE_BOUND, growth, NULL);
-    *right = verdict.right;
-    *share = verdict.worst_share;
+    *verdict = verify_output(moves ? &moved : &result, reference, COMPARE_BOUND, rule, NULL);
   }
   tensor_free(&result);
   if (moves) tensor_free(&moved);
   return status ? fail(error, error_size, "cudaMemcpy", cudaGetErrorString(status)) : 0;
 }
 
-int cudnn_check(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, const cudnn_truth *truth, double growth, bool *right, double *share, char *error,
+int cudnn_check(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, const cudnn_truth *truth, error_rule rule, conv_verdict *verdict, char *error,
                 size_t error_size) {
   const cudnn_task *task = b->task;
   conv_tensor shape[3];
@@ -105,7 +95,7 @@ int cudnn_check(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, const
     const cudaError_t done = cudaStreamSynchronize(b->stream);
     if (run || done) status = fail(error, error_size, "cudnnBackendExecute", run ? cudnn.GetErrorString(run) : cudaGetErrorString(done));
   }
-  if (!status) status = judge(&set, shape[pass_output(task->pass)], truth->reference, growth, right, share, error, error_size);
+  if (!status) status = judge(&set, shape[pass_output(task->pass)], truth->reference, rule, verdict, error, error_size);
   for (int i = 0; i < LAYOUT_COUNT; i++) pool_free(&packs[i]);
   buffer_sets_free(&set);
   return status;

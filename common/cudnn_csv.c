@@ -42,7 +42,7 @@ static void write_row(FILE *f, const cudnn_task *task, const machine *m, const c
   fprintf(f, ",%zu,", plan->workspace);
   if (plan->checked) fprintf(f, "%.4f", plan->worst_share);
   fputc(',', f);
-  if (plan->checked && task->dtype == DTYPE_FP32) fprintf(f, "%.4f", plan->plain_share);
+  if (plan->checked) fprintf(f, "%.4f", plan->plain_share);
   if (b->heuristic >= 0)
     fprintf(f, ",%.3f,%s", turn[b->heuristic].median_us, b->plan[b->heuristic].tag);
   else

@@ -1,15 +1,17 @@
-/* The second half of the search: the knobs of the fastest engines, one after the other, keeping what is faster. First the kernel
- * configuration and the tiles, then split-K 1, 2, 4, ..., then the rest. The whole space has some 10^11 points; this walks along its axes. */
+/* The second half of the search: the knobs of all engines, the fastest engine first, one knob after the other, keeping what is faster. First the kernel
+ * configuration and the tiles, then split-K 1, 2, 4, ..., then every other knob that the engine reports. The whole space has some 10^11 points; this walks
+ * along its axes. What the time does not suffice for is counted. */
 #include "common/cudnn_api.h"
 
 #ifdef HAVE_CUDNN
+#include <stdlib.h>
 
-enum { LEADERS = 3, KNOB_VALUES = 24 };
-static const double leader_distance = 1.3; /* of the best time: slower engines are not swept */
-static const double least_share = 0.3;     /* of the seconds, for the sweep */
+enum { KNOB_VALUES = 24 };
+static const double least_share = 0.3;  /* of the seconds, for the sweep */
+static const double leader_share = 0.5; /* of what is left, for the next engine; what it does not need is the others' */
 
-/* In the order they are turned. A splitting knob takes 1, 2, 4, ...; any other numbers its choices. Written as numbers: the headers of
- * older 9.x versions lack the last ones, which their engines do not have either. */
+/* In the order they are turned; the types that are not here follow. A splitting knob takes 1, 2, 4, ...; any other numbers its choices. Written as numbers: the
+ * headers of older 9.x versions lack the last ones, which their engines do not have either. */
 static const struct {
   int type;
   bool doubling;
@@ -56,6 +58,7 @@ typedef struct {
   const cudnn_graph *graph;
   cudnn_config best;
   double us, build_seconds; /* build_seconds: of the engine's default; its siblings will take as long */
+  double give_up_us;        /* a plan as slow as that is not sampled any further */
   search_limit until;
 } sweep_state;
 
@@ -74,7 +77,7 @@ static void turn(sweep_state *w, int type, const int64_t *value, int values) {
       batch[count] = (proposal){w->graph, from};
       config_set(&batch[count].config, type, value[done]);
     }
-    const int entered = search_try(s, batch, count, SEARCH_GIVE_UP * w->us);
+    const int entered = search_try(s, batch, count, w->give_up_us);
     for (int i = s->count - entered; i < s->count; i++)
       if (s->tried[i].us < w->us) {
         w->us = s->tried[i].us;
@@ -83,43 +86,49 @@ static void turn(sweep_state *w, int type, const int64_t *value, int values) {
   }
 }
 
-static void sweep(sweep_state *w) {
-  const engine_facts facts = engine_ask(w->graph, w->best.engine);
-  for (size_t k = 0; k < sizeof sweep_order / sizeof *sweep_order; k++)
-    for (int f = 0; f < facts.knobs; f++) {
-      const knob_range *range = &facts.knob[f];
-      if (range->type != sweep_order[k].type) continue;
-      int64_t value[KNOB_VALUES];
-      turn(w, range->type, value, sweep_values(range, sweep_order[k].doubling, value));
-      const bool is_long = !sweep_order[k].doubling && range->most - range->least >= KNOB_VALUES * (range->stride > 0 ? range->stride : 1);
-      for (int i = 0; is_long && i < w->best.knobs; i++)
-        if (w->best.knob[i].type == range->type) {
-          turn(w, range->type, value, neighbours(range, w->best.knob[i].value, value));
-          break;
-        }
+static void turn_all(sweep_state *w, const knob_range *range, bool doubling) {
+  int64_t value[KNOB_VALUES] = {0};
+  turn(w, range->type, value, sweep_values(range, doubling, value));
+  const bool is_long = !doubling && range->most - range->least >= KNOB_VALUES * (range->stride > 0 ? range->stride : 1);
+  for (int i = 0; is_long && i < w->best.knobs; i++)
+    if (w->best.knob[i].type == range->type) {
+      turn(w, range->type, value, neighbours(range, w->best.knob[i].value, value));
+      return;
     }
 }
 
-/* The fastest engines, each from its fastest configuration. */
+static void sweep(sweep_state *w) {
+  enum { LISTED = sizeof sweep_order / sizeof *sweep_order, LONG = 64 };
+  const engine_facts facts = engine_ask(w->graph, w->best.engine);
+  bool turned[KNOBS] = {false};
+  for (int k = 0; k < LISTED; k++)
+    for (int f = 0; f < facts.knobs; f++)
+      if (facts.knob[f].type == sweep_order[k].type) turn_all(w, &facts.knob[f], sweep_order[k].doubling), turned[f] = true;
+  for (int f = 0; f < facts.knobs; f++)
+    if (!turned[f]) turn_all(w, &facts.knob[f], facts.knob[f].least >= 0 && facts.knob[f].most - facts.knob[f].least >= LONG);
+}
+
+/* All engines that ran, each from its fastest configuration, the fastest first. */
 void search_sweep(plan_search *s) {
-  tried_plan leader[LEADERS];
-  int leaders = 0;
   search_sort(s);
-  for (int i = 0; i < s->count && leaders < LEADERS && s->tried[i].us <= leader_distance * s->tried[0].us; i++) {
+  tried_plan *leader = malloc((size_t)(s->count ? s->count : 1) * sizeof *leader);
+  int leaders = 0;
+  for (int i = 0; leader && i < s->count; i++) {
     bool known = false;
     for (int k = 0; k < leaders; k++) known |= leader[k].graph == s->tried[i].graph && leader[k].plan->config.engine == s->tried[i].plan->config.engine;
     if (!known) leader[leaders++] = s->tried[i];
   }
   search_limit all = search_limit_of(s, 1);
-  const double least = search_clock() + least_share * s->options.most_seconds;
+  const double least = search_clock() + least_share * s->options.most_seconds, best = leaders ? leader[0].us : 0;
   if (all.second < least) all.second = least; /* one slow compilation must not take the sweep's time */
   for (int i = 0; i < leaders; i++) {
     const int tried = search_tried(s);
-    const double now = search_clock();
-    const search_limit until = {.plans = tried + (all.plans - tried) / (leaders - i), .second = now + (all.second - now) / (leaders - i)};
+    const double now = search_clock(), share = i + 1 < leaders ? leader_share : 1;
+    const search_limit until = {.plans = tried + (int)(share * (all.plans - tried)), .second = now + share * (all.second - now)};
     sweep_state w = {.search = s, .graph = leader[i].graph, .best = leader[i].plan->config, .us = leader[i].us, .build_seconds = leader[i].build_seconds,
-                     .until = until};
+                     .give_up_us = SEARCH_GIVE_UP * best, .until = until};
     sweep(&w);
   }
+  free(leader);
 }
 #endif

@@ -27,8 +27,8 @@ static cudaError_t check(void *context, int first, int count) {
   const cudaError_t status = buffer_download(turn->trial->sets, first, (int)s->output, s->host[s->output].data);
   if (status) return status;
   const cudnn_task task = {.problem = s->t->problem, .pass = s->t->pass, .dtype = s->t->dtype, .layout = s->t->layout};
-  const double growth = cudnn_growth(&task, plan->note_bits, s->reference.random);
-  turn->wrong = !verify_output(&s->host[s->output], &s->reference, COMPARE_BOUND, growth, NULL).right;
+  const error_rule rule = cudnn_rule(&task, plan->note_bits, s->reference.random);
+  turn->wrong = !verify_output(&s->host[s->output], &s->reference, COMPARE_BOUND, rule, NULL).right;
   return cudaSuccess;
 }
 
@@ -72,6 +72,8 @@ cudnn_figures cudnn_trial_figures(const cudnn_trial *c, const contender contende
   f.version = cudnn_version();
   f.best_us = contenders[best].median_us;
   memcpy(f.best_plan, b->plan[best].tag, sizeof f.best_plan);
+  f.best_plain_share = b->plan[best].plain_share;
+  memcpy(f.search, b->search, sizeof f.search);
   memcpy(f.best_notes, b->plan[best].notes, sizeof f.best_notes);
   if (b->heuristic >= 0 && !c->turn[b->heuristic].wrong) {
     f.heuristic_us = contenders[b->heuristic].median_us;

@@ -1,7 +1,7 @@
 /* Winners of earlier searches in a CSV file, so that a later run re-times five plans instead of searching two hundred.
  *
- * gpu,cudnn,shape,pass,dtype,layout,graph,workspace,plan1,us1, ... ,plan5,us5
- * "NVIDIA H200",91900,mb32ic64ih56oc64oh56kh3ph1,fprop,fp16,NHWC,conv,1073741824,eng79_k24=3,25.0, ...
+ * gpu,cudnn,shape,pass,dtype,layout,graph,workspace,plan1,us1, ... ,plan5,us5,search
+ * "NVIDIA H200",91900,mb32ic64ih56oc64oh56kh3ph1,fprop,fp16,NHWC,conv,1073741824,eng79_k24=3,25.0, ... ,timed=143;cut=12; ...
  *
  * No field but the GPU's name needs quotes. Missing plans are empty fields. Lines starting with # are comments. */
 #include <errno.h>
@@ -11,8 +11,8 @@
 
 #include "common/cudnn.h"
 
-enum { KEY = 768, LINE = 4096 };
-static const char header[] = "gpu,cudnn,shape,pass,dtype,layout,graph,workspace,plan1,us1,plan2,us2,plan3,us3,plan4,us4,plan5,us5";
+enum { KEY = 768, LINE = 4096, PLAN_FIELDS = 2 * CUDNN_BEST };
+static const char header[] = "gpu,cudnn,shape,pass,dtype,layout,graph,workspace,plan1,us1,plan2,us2,plan3,us3,plan4,us4,plan5,us5,search";
 
 /* The key as it stands in the file, with the comma that ends it. */
 static void make_key(const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, char key[KEY]) {
@@ -31,6 +31,9 @@ static void make_key(const cudnn_task *task, const char *gpu, int version, size_
 /* The plans behind the key. Returns false when a field is no tag or no time. */
 static bool read_plans(const char *text, cudnn_winners *winners) {
   *winners = (cudnn_winners){0};
+  const char *search = text;
+  for (int field = 0; field < PLAN_FIELDS && search; field++) search = strchr(search, ','), search += search != NULL;
+  if (search) snprintf(winners->search, sizeof winners->search, "%.*s", (int)strcspn(search, "\n"), search);
   while (winners->count < CUDNN_BEST && *text && *text != '\n' && *text != ',') {
     const size_t length = strcspn(text, ",\n");
     char *end;
@@ -43,6 +46,13 @@ static bool read_plans(const char *text, cudnn_winners *winners) {
     text = *end == ',' ? end + 1 : end;
   }
   return winners->count > 0;
+}
+
+void cudnn_counts_print(const cudnn_counts *c, char text[CUDNN_SEARCH]) {
+  const int n = snprintf(text, CUDNN_SEARCH, "timed=%d;cut=%d;other_math=%d;hopeless=%d;refused=%d;over_workspace=%d;not_capturable=%d;failed=%d;wrong=%d;seconds=%.1f",
+                         c->timed, c->cut, c->other_math, c->hopeless, c->refused, c->over_workspace, c->not_capturable, c->failed, c->wrong, c->seconds);
+  if (c->wrong)
+    snprintf(text + n, CUDNN_SEARCH - (size_t)n, ";fastest_wrong=%s;its_us=%.1f;its_plain_share=%.3g", c->wrong_tag, c->wrong_us, c->wrong_share);
 }
 
 int cudnn_winners_lookup(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, cudnn_winners *winners, char *error,
@@ -81,8 +91,9 @@ int cudnn_winners_append(const char *path, const cudnn_task *task, const char *g
         fprintf(file, "%s,%.3f", winners->tag[i], winners->us[i]);
       else
         fputc(',', file);
-      fputc(i + 1 < CUDNN_BEST ? ',' : '\n', file);
+      fputc(',', file);
     }
+    fprintf(file, "%s\n", winners->search);
     written = !ferror(file);
     written &= fclose(file) == 0;
   }

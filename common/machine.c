@@ -58,7 +58,7 @@ int machine_open_gpu(machine *m, char *error, size_t error_size) {
   for (int i = 0; i < KNOWN_GPUS; i++) {
     const gpu_limits *g = &known_gpus[i];
     if (strcmp(g->name, prop.name) != 0) continue;
-    m->peaks = (machine_peaks){.fp32_flops = g->fp32_flops, .fp16_flops = g->fp16_flops, .bytes_per_second = g->bytes_per_second, .source = g->source};
+    m->peaks = (machine_peaks){.fp32_flops = g->fp32_flops, .fp16_flops = g->fp16_flops, .read_per_second = g->read_per_second, .copy_per_second = g->copy_per_second, .source = g->source};
   }
   if (!m->peaks.source) { /* a GPU without a row: its data-sheet rates, from what the driver tells */
     int sm_khz = 0, memory_khz = 0, bus_bits = 0;
@@ -66,7 +66,7 @@ int machine_open_gpu(machine *m, char *error, size_t error_size) {
     cudaDeviceGetAttribute(&memory_khz, cudaDevAttrMemoryClockRate, current);
     cudaDeviceGetAttribute(&bus_bits, cudaDevAttrGlobalMemoryBusWidth, current);
     m->peaks.fp32_flops = 2e3 * sm_khz * fp32_units(m->device.arch) * m->device.sm_count;
-    m->peaks.bytes_per_second = 2e3 * memory_khz * bus_bits / 8;
+    m->peaks.read_per_second = m->peaks.copy_per_second = 2e3 * memory_khz * bus_bits / 8;
     m->peaks.source = "SMs x units x 2 x clock, memory clock x 2 x bus width, as the driver reports them";
   }
   return 0;
@@ -92,9 +92,14 @@ void machine_open_cpu(machine *m) {
   m->device.l2_bytes = cache > 0 ? (size_t)cache : 32u << 20;
 }
 
+double machine_memory_seconds(const machine_peaks *peaks, conv_traffic bytes) {
+  const double read = 1 / peaks->read_per_second, write = 2 / peaks->copy_per_second - read; /* a copy of n bytes: n (read + write) = 2 n / copy */
+  return bytes.read * read + bytes.written * write;
+}
+
 double machine_floor(const machine *m, const conv_problem *p, conv_pass pass, conv_dtype dtype) {
   const double flops = dtype == DTYPE_FP16 ? m->peaks.fp16_flops : m->peaks.fp32_flops;
-  if (flops <= 0 || m->peaks.bytes_per_second <= 0) return 0;
-  const double compute = 2 * problem_macs(p) / flops, memory = problem_bytes(p, pass, dtype) / m->peaks.bytes_per_second;
+  if (flops <= 0 || m->peaks.copy_per_second <= 0) return 0;
+  const double compute = 2 * problem_macs(p) / flops, memory = machine_memory_seconds(&m->peaks, problem_traffic(p, pass, dtype));
   return compute > memory ? compute : memory;
 }

@@ -2,11 +2,12 @@
 #pragma once
 #include "common/kernel.h"
 
-/* The two ceilings that a floor is computed from. */
+/* The ceilings that a floor is computed from. */
 typedef struct machine_peaks {
   double fp32_flops;       /* FLOP/s of fp32 multiply-adds */
   double fp16_flops;       /* FLOP/s of fp16 products with fp32 accumulation (tensor cores); 0: unknown */
-  double bytes_per_second; /* main memory, bytes read plus bytes written */
+  double read_per_second;  /* main memory, when it is only read, in bytes */
+  double copy_per_second;  /* the same in a copy: bytes read plus bytes written */
   const char *source;      /* where the figures come from */
 } machine_peaks;
 
@@ -30,5 +31,8 @@ void *telemetry_open(int cuda_device);
 /* Clock of the SMs in MHz and board power in W at this moment, 0 where the machine does not tell. */
 void machine_telemetry(const machine *m, double *clock_mhz, double *power_watts);
 
-/* The least time in seconds that the problem can take on this machine: max(flops / peak, bytes / bandwidth); 0 if peaks are unknown. */
+/* Seconds to move these bytes: reads at the rate of reads, and writes at the rate that together with it makes a copy's. */
+double machine_memory_seconds(const machine_peaks *peaks, conv_traffic bytes);
+
+/* The least time in seconds that the problem can take on this machine: max(flops / peak, memory's seconds); 0 if peaks are unknown. */
 double machine_floor(const machine *m, const conv_problem *p, conv_pass pass, conv_dtype dtype);

@@ -295,7 +295,53 @@ int64_t problem_terms(const conv_problem *p, conv_pass pass) {
 
 double problem_macs(const conv_problem *p) { return (double)problem_y_count(p) * (double)problem_terms(p, PASS_FPROP); }
 
+/* How much of an axis the windows see: pixels under some window, outputs whose window meets the image, taps that meet it somewhere. */
+typedef struct {
+  int64_t in, out, taps;
+} axis_reach;
+
+/* Of the points first, first + step, ... (`count` of them), those inside [0, size) are number *from up to, but not including, the result. */
+static int64_t points_inside(int64_t first, int64_t step, int64_t count, int64_t size, int64_t *from) {
+  *from = first < 0 ? (-first + step - 1) / step : 0;
+  const int64_t end = first < size ? (size - 1 - first) / step + 1 : 0, last = end < count ? end : count;
+  return last > *from ? last : *from;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
+
+static axis_reach reach_of(int in, int taps, int out, int stride, int dil, int pad) {
+  axis_reach reach = {0};
+  const int64_t period = stride / common_divisor(stride, dil); /* the taps r and r - period see pixels of one residue, `moved` windows apart */
+  const int64_t moved = period * dil / stride;
+  int64_t from;
+  for (int tap = 0; tap < taps; tap++) {
+    const int64_t to = points_inside((int64_t)tap * dil - pad, stride, out, in, &from);
+    reach.taps += to > from;
+    const int64_t seen = out - moved; /* by the tap one period before: this tap's windows below */
+    if (tap >= period && seen > from) from = seen;
+    if (to > from) reach.in += to - from;
+  }
+  const int64_t to = points_inside(-(int64_t)pad, stride, out, in, &from); /* windows whose first tap is inside; those before, one by one */
+  reach.out = to - from;
+  for (int64_t q = 0; q < from && q < out; q++) {
+    int64_t first;
+    reach.out += points_inside(q * stride - pad, dil, taps, in, &first) > first;
+  }
+  return reach;
+}
+
+conv_traffic problem_traffic(const conv_problem *p, conv_pass pass, conv_dtype dtype) {
+  const axis_reach h = reach_of(p->H, p->R, p->P, p->stride_h, p->dil_h, p->pad_top);
+  const axis_reach w = reach_of(p->W, p->S, p->Q, p->stride_w, p->dil_w, p->pad_left);
+  const double bytes = (double)dtype_bytes(dtype);
+  const double x = bytes * p->N * p->C * (double)h.in * (double)w.in, y = bytes * p->N * p->K * (double)h.out * (double)w.out;
+  const double filters = bytes * p->K * (p->C / p->groups) * (double)h.taps * (double)w.taps;
+  if (pass == PASS_FPROP) return (conv_traffic){.read = x + filters, .written = bytes * (double)problem_y_count(p)};
+  if (pass == PASS_DGRAD) return (conv_traffic){.read = y + filters, .written = bytes * (double)problem_x_count(p)};
+  return (conv_traffic){.read = x + y, .written = bytes * (double)problem_w_count(p)};
+}
+
 double problem_bytes(const conv_problem *p, conv_pass pass, conv_dtype dtype) {
-  (void)pass; /* every pass reads two of the three tensors and writes the third */
-  return (double)dtype_bytes(dtype) * ((double)problem_x_count(p) + (double)problem_w_count(p) + (double)problem_y_count(p));
+  const conv_traffic t = problem_traffic(p, pass, dtype);
+  return t.read + t.written;
 }

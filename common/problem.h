@@ -62,8 +62,13 @@ int64_t problem_terms(const conv_problem *p, conv_pass pass);
 /* Multiply-adds of any of the three passes, padding counted as if it were data: N*K*P*Q*(C/groups)*R*S. The FLOPs are twice that. */
 double problem_macs(const conv_problem *p);
 
-/* Bytes of the pass's two inputs and its result, each once: what any implementation must move. */
-double problem_bytes(const conv_problem *p, conv_pass pass, conv_dtype dtype);
+/* Bytes that the pass touches, each once: what any implementation must move. Of an input only what some product with a pixel inside the image needs
+ * (a 1x1 filter of stride 2 reads a quarter of x); of the result everything, for it is written even where it is 0. */
+typedef struct conv_traffic {
+  double read, written;
+} conv_traffic;
+conv_traffic problem_traffic(const conv_problem *p, conv_pass pass, conv_dtype dtype);
+double problem_bytes(const conv_problem *p, conv_pass pass, conv_dtype dtype); /* both together */
 
 /* A list of problems out of a file of benchdnn lines. Comments (#), empty lines and `_` are skipped; option lines (--...), 1-D and 3-D
  * shapes are passed over and counted in `passed_over`. */

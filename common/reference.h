@@ -14,8 +14,7 @@ typedef struct conv_reference {
   float *scale;      /* sum |x w|, or sqrt(sum (x w)^2) where the data is random (common/bound.h); infinite if fp32 cannot hold it */
   bool random;       /* which of the two */
   int64_t terms;     /* products in a sum, at most */
-  float least_scale; /* an element's scale counts as at least this much: 0, but see conv_kernel.shares_error */
-  float largest_scale;
+  float largest_scale; /* of all elements */
   bool by_gpu;       /* by the fp64 kernel below (spot-checked against the CPU), else by 00_cpu_reference/a_definition.c */
 } conv_reference;
 

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 static const char csv_header[] =
-    "gpu,sms,sm_clock_mhz,power_w,driver,cuda,cudnn,date,shape,name,count,pass,dtype,layout,kernel,status,exact,bound_share,"
+    "gpu,sms,sm_clock_mhz,power_w,driver,cuda,cudnn,date,shape,name,count,pass,dtype,layout,kernel,status,exact,bound_share,plain_share,"
     "us_median,us_min,us_p90,us_warm,samples,tflops,gbps,floor_us,floor_share,"
-    "cudnn_best_us,cudnn_best_plan,cudnn_heur_us,ratio_best,ratio_heur,note\n";
+    "cudnn_best_us,cudnn_best_plan,cudnn_plain_share,cudnn_heur_us,cudnn_search,ratio_best,ratio_heur,note\n";
 
 static const char *partial_path(const char *path, char partial[PATH_MAX]) {
   snprintf(partial, PATH_MAX, "%s.partial-%ld", path, (long)getpid());
@@ -81,7 +81,7 @@ void report_machine(const report *r) {
     fprintf(r->text, ", %d thread%s", m->device.sm_count, m->device.sm_count == 1 ? "" : "s");
   fprintf(r->text, "\n");
   if (m->peaks.source)
-    fprintf(r->text, "limits:  %.3g TFLOP/s fp32, %.3g GB/s (%s)\n", m->peaks.fp32_flops / 1e12, m->peaks.bytes_per_second / 1e9, m->peaks.source);
+    fprintf(r->text, "limits:  %.3g TFLOP/s fp32, %.3g GB/s (%s)\n", m->peaks.fp32_flops / 1e12, m->peaks.copy_per_second / 1e9, m->peaks.source);
 }
 
 void report_problem(const report *r, const conv_problem *p, conv_pass pass, conv_dtype dtype, conv_layout layout) {
@@ -152,7 +152,8 @@ static void csv_row(const report *r, const result_row *row, const figures *f) {
   csv_text(out, row->problem->name);
   fprintf(out, ",%d,%s,%s,%s,%s,%s,%s,", row->problem->repeat, pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), k->name,
           status_names[row->status], row->exact_checked ? "yes" : "no");
-  if (row->bound_checked) fprintf(out, "%.4f", row->worst_share);
+  if (row->bound_checked) fprintf(out, "%.4f,%.4f", row->worst_share, row->plain_share);
+  else fputc(',', out);
   if (row->timed) {
     fprintf(out, ",%.3f,%.3f,%.3f,", row->time->median_us, row->time->min_us, row->time->p90_us);
     if (row->time->warm_us > 0) fprintf(out, "%.3f", row->time->warm_us);
@@ -166,11 +167,11 @@ static void csv_row(const report *r, const result_row *row, const figures *f) {
   else fputc(',', out);
   const cudnn_figures *c = row->timed && row->cudnn && row->cudnn->version ? row->cudnn : NULL;
   if (c)
-    fprintf(out, ",%.3f,%s,", c->best_us, c->best_plan);
+    fprintf(out, ",%.3f,%s,%.4f,", c->best_us, c->best_plan, c->best_plain_share);
   else
-    fprintf(out, ",,,");
+    fprintf(out, ",,,,");
   if (c && c->heuristic_us > 0) fprintf(out, "%.3f", c->heuristic_us);
-  fputc(',', out);
+  fprintf(out, ",%s,", c ? c->search : "");
   if (c) fprintf(out, "%.4f", c->best_us / row->time->median_us); /* above 1: ours is faster */
   fputc(',', out);
   if (c && c->heuristic_us > 0) fprintf(out, "%.4f", c->heuristic_us / row->time->median_us);
@@ -192,7 +193,7 @@ static void json_row(report *r, const result_row *row, const figures *f) {
           pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), k->name);
   json_text(out, k->idea);
   fprintf(out, ", \"status\": \"%s\", \"exact\": %s", status_names[row->status], row->exact_checked ? "true" : "false");
-  if (row->bound_checked && isfinite(row->worst_share)) fprintf(out, ", \"bound_share\": %.6f", row->worst_share);
+  if (row->bound_checked && isfinite(row->worst_share)) fprintf(out, ", \"bound_share\": %.6f, \"plain_share\": %.6f", row->worst_share, row->plain_share);
   if (f->floor_us > 0) fprintf(out, ", \"floor_us\": %.3f", f->floor_us);
   if (row->timed) {
     const contender *t = row->time;
@@ -201,8 +202,9 @@ static void json_row(report *r, const result_row *row, const figures *f) {
     if (t->warm_us > 0) fprintf(out, ", \"us_warm\": %.3f", t->warm_us);
     if (t->clock_mhz > 0) fprintf(out, ", \"sm_clock_mhz\": %.0f, \"power_w\": %.0f", t->clock_mhz, t->power_watts);
     if (row->cudnn && row->cudnn->version)
-      fprintf(out, ", \"cudnn\": \"%s\", \"cudnn_best_us\": %.3f, \"cudnn_best_plan\": \"%s\", \"cudnn_heur_us\": %.3f, \"cudnn_heur_plan\": \"%s\"", f->cudnn,
-              row->cudnn->best_us, row->cudnn->best_plan, row->cudnn->heuristic_us, row->cudnn->heuristic_plan);
+      fprintf(out, ", \"cudnn\": \"%s\", \"cudnn_best_us\": %.3f, \"cudnn_best_plan\": \"%s\", \"cudnn_plain_share\": %.4f, \"cudnn_heur_us\": %.3f, "
+              "\"cudnn_heur_plan\": \"%s\", \"cudnn_search\": \"%s\"", f->cudnn, row->cudnn->best_us, row->cudnn->best_plan, row->cudnn->best_plain_share,
+              row->cudnn->heuristic_us, row->cudnn->heuristic_plan, row->cudnn->search);
     fprintf(out, ", \"samples_us\": [");
     for (int i = 0; i < t->count; i++) fprintf(out, "%s%.3f", i ? ", " : "", t->samples[i]);
     fputc(']', out);
@@ -227,6 +229,7 @@ void report_row(report *r, const result_row *row) {
     fprintf(out, "  %-4s right: ", name);
     if (row->exact_checked) fprintf(out, "exact on integers%s", row->bound_checked ? ", " : "");
     if (row->bound_checked) fprintf(out, "%.0f %% of the error bound", 100 * row->worst_share);
+    if (row->bound_checked && row->kernel->shares_error) fprintf(out, " (%.3g of a plain sum's)", row->plain_share);
     if (row->timed) {
       fprintf(out, "  %10.1f us (min %.1f, p90 %.1f", row->time->median_us, row->time->min_us, row->time->p90_us);
       if (row->time->warm_us > 0) fprintf(out, ", warm %.1f", row->time->warm_us);
@@ -281,7 +284,8 @@ void report_cudnn(const report *r, const cudnn_figures *c) {
     fprintf(r->text, "  cuDNN: %s\n", c->note);
     return;
   }
-  fprintf(r->text, "  cuDNN best %.1f us (%s%s%s; %s)", c->best_us, c->best_plan, c->best_notes[0] ? ": " : "", c->best_notes, c->note);
+  fprintf(r->text, "  cuDNN best %.1f us (%s%s%s; error %.2g of a plain sum's bound; %s)", c->best_us, c->best_plan, c->best_notes[0] ? ": " : "", c->best_notes,
+          c->best_plain_share, c->note);
   if (c->heuristic_us > 0) fprintf(r->text, ", heuristic %.1f us (%s)", c->heuristic_us, c->heuristic_plan);
   fprintf(r->text, "\n");
 }

@@ -16,6 +16,7 @@ typedef struct result_row {
   bool exact_checked;    /* the integer run was compared, and equal if status is RESULT_RIGHT */
   bool bound_checked;    /* the random run was compared with the derived bound */
   double worst_share;    /* of the bound, in the random run */
+  double plain_share;    /* of the bound that a plain sum in fp32 has */
   bool timed;
   const contender *time; /* if timed */
   const cudnn_figures *cudnn; /* of the same problem, in the same turns; NULL: not asked for, or no GPU */

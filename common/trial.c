@@ -50,9 +50,8 @@ cudaError_t trial_upload(const trial_state *s, const buffer_sets *sets) {
 }
 
 conv_verdict trial_verdict(const trial_state *s, const conv_kernel *kernel, compare_mode mode) {
-  conv_reference reference = s->reference;
-  if (kernel->shares_error) reference.least_scale = reference.largest_scale;
-  return verify_output(&s->host[s->output], &reference, mode, kernel->growth(s->t->problem, reference.random), s->log);
+  const error_rule rule = {.growth = kernel->growth(s->t->problem, s->reference.random), .shared = kernel->shares_error};
+  return verify_output(&s->host[s->output], &s->reference, mode, rule, s->log);
 }
 
 /* Runs one kernel once on fresh buffers and judges everything it left behind. */
@@ -62,7 +61,7 @@ static cudaError_t verify_kernel(trial_state *s, const conv_kernel *kernel, comp
   cudaError_t status = buffer_sets_alloc(&set, 1);
   if (status == cudaErrorMemoryAllocation) {
     row->status = RESULT_SKIPPED;
-    snprintf(row->note, sizeof row->note, "no memory for its buffers of %zu bytes", set.set_bytes);
+    snprintf(row->note, sizeof row->note, "no memory for its buffers of %zu bytes", set.set_bytes + set.tail_bytes);
     return cudaSuccess;
   }
   if (!status) status = trial_upload(s, &set);
@@ -88,7 +87,7 @@ static cudaError_t verify_kernel(trial_state *s, const conv_kernel *kernel, comp
     }
     row->exact_checked |= mode == COMPARE_EXACT;
     row->bound_checked |= mode == COMPARE_BOUND;
-    if (mode == COMPARE_BOUND) row->worst_share = verdict.worst_share;
+    if (mode == COMPARE_BOUND) row->worst_share = verdict.worst_share, row->plain_share = verdict.plain_share;
   }
   buffer_sets_free(&set);
   return status;

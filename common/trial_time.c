@@ -26,11 +26,8 @@ static cudaError_t enqueue(void *context, int set, cudaStream_t stream) {
 static cudaError_t poison(void *context) {
   const timed_kernel *k = context;
   cudaError_t status = cudaSuccess;
-  for (int set = 0; set < k->sets->count && !status; set++) {
-    status = buffer_poison(k->sets, set, (int)k->s->output);
-    if (!status) status = buffer_poison(k->sets, set, PART_WORKSPACE);
-  }
-  return status;
+  for (int set = 0; set < k->sets->count && !status; set++) status = buffer_poison(k->sets, set, (int)k->s->output);
+  return status ? status : buffer_poison(k->sets, 0, PART_WORKSPACE);
 }
 
 /* Verifies what the last timed sample wrote into one set. */

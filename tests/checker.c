@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/bound.h"
+#include "common/buffers.h"
 #include "common/random.h"
 #include "common/trial.h"
 #include "common/verify.h"
@@ -128,7 +129,7 @@ static double right_result(uint64_t seed, conv_pass pass, conv_dtype dtype, bool
     worst = 0;
     for (int order = 0; order < ORDER_COUNT; order++) {
       for (int64_t i = 0; i < out->count; i++) tensor_set(out, i, sum_products(&lists, i, order));
-      const conv_verdict verdict = verify_output(out, &reference, COMPARE_BOUND, growth_chain_fp32((double)problem_terms(&p, pass), zero_mean), NULL);
+      const conv_verdict verdict = verify_output(out, &reference, COMPARE_BOUND, (error_rule){.growth = growth_chain_fp32((double)problem_terms(&p, pass), zero_mean)}, NULL);
       if (!verdict.right) worst = INFINITY;
       if (verdict.worst_share > worst) worst = verdict.worst_share;
     }
@@ -156,8 +157,45 @@ static void right_results(void) {
     }
 }
 
+/* The unit that everybody's errors are told in; a rule with the largest scale; and one workspace for all sets. */
+static void units(void) {
+  conv_tensor out = {.dtype = DTYPE_FP32, .dim = {1, 1, 1, 2}, .count = 2, .role = TENSOR_Y};
+  double value[2] = {1, 1};
+  float scale[2] = {1, 100}, data[2];
+  out.data = data;
+  const conv_reference reference = {.shape = out, .value = value, .scale = scale, .random = true, .terms = 64, .largest_scale = 100};
+  const double plain = growth_chain_fp32(64, true), bound = error_bound(1, 1, plain, 64, DTYPE_FP32);
+  data[0] = (float)(1 + 5 * bound), data[1] = 1;
+  conv_verdict v = verify_output(&out, &reference, COMPARE_BOUND, (error_rule){.growth = 10 * plain}, NULL);
+  ok(v.right && fabs(v.plain_share - 5) < 0.05 && v.worst_share < 0.6, "five plain sums' bounds off: %.3f of them, %.2f of a rule ten times as wide", v.plain_share, v.worst_share);
+  v = verify_output(&out, &reference, COMPARE_BOUND, (error_rule){.growth = plain}, NULL);
+  ok(!v.right && v.mismatches == 1 && fabs(v.worst_share - v.plain_share) < 1e-9, "too much for a plain sum");
+  v = verify_output(&out, &reference, COMPARE_BOUND, (error_rule){.growth = plain, .shared = true}, NULL);
+  ok(v.right && fabs(v.plain_share - 5) < 0.05, "but not where the largest scale counts; the unit stays the element's own");
+
+  conv_problem p;
+  char error[256];
+  problem_parse(&p, "mb1ic2ih5oc3kh3", error, sizeof error);
+  conv_tensor shapes[3];
+  for (int role = 0; role < 3; role++) shapes[role] = tensor_describe(&p, (tensor_role)role, DTYPE_FP32, LAYOUT_NCHW);
+  buffer_sets sets = buffer_sets_plan(ON_CPU, shapes, WORKSPACE_BYTES);
+  if (buffer_sets_alloc(&sets, 3)) {
+    ok(0, "memory for three buffer sets");
+    return;
+  }
+  const conv_buffers first = buffer_view(&sets, 0), last = buffer_view(&sets, 2);
+  ok(first.workspace && first.workspace == last.workspace && first.x != last.x, "three sets of tensors, one workspace");
+  bool damaged = false;
+  int64_t where = 0;
+  ((char *)first.workspace)[WORKSPACE_BYTES] = 1;
+  ok(buffer_replicate(&sets) == cudaSuccess && buffer_check(&sets, 2, PART_WORKSPACE, &damaged, &where) == cudaSuccess && damaged && where == 0,
+     "its guards are looked at from every set");
+  buffer_sets_free(&sets);
+}
+
 int main(void) {
   plan(0);
+  units();
   planted_defects();
   planted_in_time();
   right_results();

@@ -31,7 +31,7 @@ static void winners(void) {
   cudnn_task fused = task;
   fused.fuse = FUSE_BIAS | FUSE_RELU;
   const char *gpu = "GPU \"X\", 2nd";
-  const cudnn_winners first = {.count = 1, .tag = {"eng1"}, .us = {9}}, second = {.count = 3, .tag = {"eng79_k17=2_k24=3", "eng1_k12=-1", "eng0@NCHW"}, .us = {1.5, 2.25, 1000}};
+  const cudnn_winners first = {.count = 1, .tag = {"eng1"}, .us = {9}}, second = {.count = 3, .tag = {"eng79_k17=2_k24=3", "eng1_k12=-1", "eng0@NCHW"}, .us = {1.5, 2.25, 1000}, .search = "timed=7;cut=0"};
   const cudnn_winners of_fused = {.count = 5, .tag = {"eng0", "eng1", "eng2", "eng3", "eng4"}, .us = {1, 2, 3, 4, 5}};
   int status = cudnn_winners_append(path, &task, gpu, 91900, 1 << 20, &first, error, sizeof error);
   status |= cudnn_winners_append(path, &task, gpu, 91900, 1 << 20, &second, error, sizeof error);
@@ -42,6 +42,7 @@ static void winners(void) {
   int same = status == 0 && found.count == 3;
   for (int i = 0; same && i < 3; i++) same = strcmp(found.tag[i], second.tag[i]) == 0 && found.us[i] == second.us[i];
   ok(same, "the last line of a key is found again, tags and times (%d plans)", found.count);
+  ok(strcmp(found.search, "timed=7;cut=0") == 0, "and what became of the search's plans: %s", found.search);
   ok(cudnn_winners_lookup(path, &fused, gpu, 91900, 1 << 20, &found, error, sizeof error) == 0 && found.count == 5 && found.us[4] == 5, "a fused graph has its own line");
   ok(cudnn_winners_lookup(path, &unknown, gpu, 91900, 1 << 20, &found, error, sizeof error) == 1, "another shape is not there");
   ok(cudnn_winners_lookup(path, &backward, gpu, 91900, 1 << 20, &found, error, sizeof error) == 1, "another pass is not there");
@@ -57,10 +58,15 @@ static void winners(void) {
   if (f) fclose(f);
   char *end = strstr(line, "eng");
   if (end && (f = fopen(path, "a"))) {
+    fprintf(f, "%.*seng1,2.5,,,,,,,,\n", (int)(end - line), line); /* as older versions wrote it */
+    fclose(f);
+  }
+  ok(cudnn_winners_lookup(path, &task, gpu, 91900, 1 << 20, &found, error, sizeof error) == 0 && found.count == 1 && found.search[0] == 0, "a line without that is read");
+  if (end && (f = fopen(path, "a"))) {
     fprintf(f, "%.*seng1,fast,,,,,,,,\n", (int)(end - line), line);
     fclose(f);
   }
-  ok(cudnn_winners_lookup(path, &task, gpu, 91900, 1 << 20, &found, error, sizeof error) == -1 && strstr(error, ":5: expected"), "a damaged line is named: %s", error);
+  ok(cudnn_winners_lookup(path, &task, gpu, 91900, 1 << 20, &found, error, sizeof error) == -1 && strstr(error, ":6: expected"), "a damaged line is named: %s", error);
   unlink(path);
 }
 
@@ -88,7 +94,7 @@ static void results(void) {
   }
   close(file);
   const cudnn_task task = task_of(&p, PASS_DGRAD, DTYPE_FP16, LAYOUT_NHWC);
-  const machine m = {.device.name = "GPU \"X\", 2nd", .peaks = {.fp32_flops = 1e12, .fp16_flops = 2e12, .bytes_per_second = 1e11}};
+  const machine m = {.device.name = "GPU \"X\", 2nd", .peaks = {.fp32_flops = 1e12, .fp16_flops = 2e12, .read_per_second = 1e11, .copy_per_second = 1e11}};
   cudnn_baseline b = {.heuristic = 1, .best = 1, .count = 2, .plan = {{.tag = "eng1", .notes = "a, b", .checked = true, .worst_share = 0.5}, {.tag = "eng2_k1=3"}}};
   contender turn[CUDNN_BEST + 1] = {{.median_us = 3, .min_us = 2.5, .p90_us = 4}, {.median_us = 2, .min_us = 1.5, .p90_us = 2.25}};
   int status = cudnn_csv_add(path, &task, &m, &b, turn, error, sizeof error);
@@ -101,7 +107,7 @@ static void results(void) {
   ok(status == 0 && lines == 3 && fields(line[0]) == fields(line[1]) && fields(line[0]) == fields(line[2]), "two rows under one header line, %d, %d and %d fields %s",
      fields(line[0]), fields(line[1]), fields(line[2]), error);
   ok(lines == 3 && strstr(line[1], ",2.000,1.500,2.250,eng2_k1=3,") && strstr(line[1], ",2.000,eng2_k1=3,"), "the heuristic's plan is the best one where it came out fastest");
-  ok(lines == 3 && strstr(line[2], ",3.000,2.500,4.000,eng1,\"a, b\",0,0.5000,,,,search,"), "without a heuristic's plan its fields are empty");
+  ok(lines == 3 && strstr(line[2], ",3.000,2.500,4.000,eng1,\"a, b\",0,0.5000,0.0000,,,search,"), "without a heuristic's plan its fields are empty");
   ok(cudnn_csv_add("/nonexistent/file", &task, &m, &b, turn, error, sizeof error) == -1 && strstr(error, "/nonexistent/file: cannot write"), "%s", error);
   unlink(path);
 }
@@ -128,6 +134,28 @@ static const char h200[] =
     "\"maxCtasPerSM\":32,\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"pciDeviceId\":6,\"isTccDriver\":0,\"supportCoopLaunch\":1,"
     "\"totalGlobalMem\":150109880320,\"smClockRateKHz\":1980000,\"memClockRateKHz\":3201000,\"l2CacheSize\":62914560,\"cudaDeviceId\":0,\"deviceVer\":900,"
     "\"driverVer\":13000,\"deviceName\":\"NVIDIA H200\"}";
+
+/* Winograd and FFT, noted or not, whatever the tile: judged as our own F(4x4) is. */
+static void rules(void) {
+  static const unsigned notes[] = {1u << CUDNN_NUMERICAL_NOTE_WINOGRAD, 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD | 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4,
+                                   1u << CUDNN_NUMERICAL_NOTE_WINOGRAD | 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+                                   1u << CUDNN_NUMERICAL_NOTE_WINOGRAD | 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13, 1u << CUDNN_NUMERICAL_NOTE_FFT};
+  conv_problem p;
+  char error[512];
+  problem_parse(&p, "mb2ic64ih28oc64kh3ph1", error, sizeof error);
+  const cudnn_task task = task_of(&p, PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW);
+  const double terms = (double)problem_terms(&p, PASS_FPROP), plain = growth_chain_fp32(terms, true), ours = growth_winograd(terms, WINOGRAD_4X4_NORM, true);
+  int same = 0;
+  for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) {
+    const error_rule rule = cudnn_rule(&task, notes[i], true);
+    same += rule.shared && rule.growth == ours;
+  }
+  ok(same == 5 && ours > 10 * plain && ours < 13 * plain, "a transform of cuDNN's may err as ours may: %.1f plain sums' bounds", ours / plain);
+  error_rule rule = cudnn_rule(&task, 0, true);
+  ok(!rule.shared && rule.growth < 1.1 * plain, "a plain sum as a plain sum may");
+  ok(cudnn_unnoted_rule(&task, 0, true, &rule) && rule.shared && rule.growth == ours, "one that is not noted may be a transform");
+  ok(!cudnn_unnoted_rule(&task, notes[0], true, &rule) && !cudnn_unnoted_rule(&task, 0, false, &rule), "one that is noted has had its chance; data that is not random has no such bound");
+}
 
 static void tags(void) {
   cudnn_config c, again;
@@ -236,6 +264,7 @@ static void heuristics(cudnnBackendDescriptor_t device) {
 static void library(void) {
   ok(strstr(cudnn_describe(), "cuDNN") != NULL, "%s", cudnn_describe());
   tags();
+  rules();
   if (cudnn_version() < 90800) {
     ok(1, "plans without a GPU # SKIP needs cuDNN 9.8");
     return;

@@ -156,11 +156,56 @@ static void suites(void) {
   }
 }
 
+/* The same counts by marking what every product touches. */
+static void mark(int in, int taps, int out, int stride, int dil, int pad, double reached[3]) {
+  static char seen[3][4096];
+  memset(seen, 0, sizeof seen);
+  for (int q = 0; q < out; q++)
+    for (int r = 0; r < taps; r++) {
+      const int64_t at = (int64_t)q * stride + (int64_t)r * dil - pad;
+      if (at >= 0 && at < in) seen[0][at] = seen[1][q] = seen[2][r] = 1;
+    }
+  for (int i = 0; i < 3; i++) {
+    reached[i] = 0;
+    for (size_t k = 0; k < sizeof seen[i]; k++) reached[i] += seen[i][k];
+  }
+}
+
+static void traffic(void) {
+  enum { PROBLEMS = 20000 };
+  int equal = 0;
+  conv_problem p;
+  char error[256];
+  for (uint64_t seed = 0; seed < PROBLEMS; seed++) {
+    p = seed % 2 ? problem_random(seed) : problem_random_special(seed);
+    if (seed % 3 == 0) p.stride_h = 1 + (int)(seed % 7), p.dil_h = 1 + (int)(seed % 5), p.pad_top = (int)(seed % 11), p.P = 1 + (int)(seed % 9); /* sizes that no string has, too */
+    double h[3], w[3];
+    mark(p.H, p.R, p.P, p.stride_h, p.dil_h, p.pad_top, h);
+    mark(p.W, p.S, p.Q, p.stride_w, p.dil_w, p.pad_left, w);
+    const double x = 4.0 * p.N * p.C * h[0] * w[0], y = 4.0 * p.N * p.K * h[1] * w[1], filters = 4.0 * p.K * (p.C / p.groups) * h[2] * w[2];
+    const double want[PASS_COUNT] = {x + filters, y + filters, x + y};
+    const double written[PASS_COUNT] = {4.0 * (double)problem_y_count(&p), 4.0 * (double)problem_x_count(&p), 4.0 * (double)problem_w_count(&p)};
+    bool same = true;
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+      const conv_traffic t = problem_traffic(&p, (conv_pass)pass, DTYPE_FP32);
+      same &= t.read == want[pass] && t.written == written[pass];
+    }
+    equal += same;
+  }
+  ok(equal == PROBLEMS, "%d problems of %d: the bytes that are touched, as marked product by product", equal, PROBLEMS);
+  problem_parse(&p, "mb1ic8ih56oc16kh1sh2", error, sizeof error);
+  const double quarter = 4.0 * 8 * 28 * 28, filters = 4.0 * 8 * 16, y = 4.0 * 16 * 28 * 28, x = 4.0 * 8 * 56 * 56;
+  ok(problem_bytes(&p, PASS_FPROP, DTYPE_FP32) == quarter + filters + y, "a 1x1 filter of stride 2 reads a quarter of x");
+  ok(problem_bytes(&p, PASS_DGRAD, DTYPE_FP32) == x + filters + y, "its gradient writes all of dx");
+  ok(problem_bytes(&p, PASS_WGRAD, DTYPE_FP32) == quarter + filters + y, "that of the filters reads a quarter of x, too");
+}
+
 int main(void) {
   plan(0);
   meanings();
   printing();
   refusals();
   suites();
+  traffic();
   return done_testing();
 }

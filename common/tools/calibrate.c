@@ -31,7 +31,7 @@ static const char help_text[] =
     "  --csv FILE      write them as CSV\n"
     "Exit status: 0 all right, 1 a probe's result was wrong or a call failed, 2 bad input or no GPU.\n";
 
-enum { MEMORY, FP32, FP16, SHARED, CONSTANTS }; /* what common/gpus.h has of a GPU */
+enum { COPY, READ, FP32, FP16, SHARED, CONSTANTS }; /* what common/gpus.h has of a GPU */
 
 typedef struct session {
   machine gpu;
@@ -107,8 +107,8 @@ static const struct {
   const char *name, *parameter;
   int constant;
 } witnesses[] = {
-    {"copy", "", MEMORY},   {"copy_memcpy", "", MEMORY},        {"fp32_fma", "", FP32},
-    {"fp16_mma", "", FP16}, {"fp16_wgmma", "sustained", FP16}, {"read_shared", "ways=1", SHARED},
+    {"copy", "", COPY},     {"copy_memcpy", "", COPY}, {"read", "", READ},
+    {"fp32_fma", "", FP32}, {"fp16_mma", "", FP16},    {"fp16_wgmma", "sustained", FP16}, {"read_shared", "ways=1", SHARED},
 };
 
 /* Keeps the best witness of every constant. */
@@ -119,14 +119,15 @@ static void remember(double here[CONSTANTS], const probe *p, double per_second) 
 }
 
 static void compare(const machine *gpu, const double here[CONSTANTS]) {
-  static const char *const what[CONSTANTS] = {"main memory, copy, TB/s", "fp32 multiply-adds, TFLOP/s", "fp16 on tensor cores, TFLOP/s",
+  static const char *const what[CONSTANTS] = {"main memory, copy, TB/s", "main memory, reads, TB/s", "fp32 multiply-adds, TFLOP/s", "fp16 on tensor cores, TFLOP/s",
                                               "shared memory, all SMs, TB/s"};
   const gpu_limits *g = NULL;
   for (int i = 0; i < KNOWN_GPUS; i++)
     if (strcmp(known_gpus[i].name, gpu->device.name) == 0) g = &known_gpus[i];
   printf("\n%-32s %8s %8s\n", "", "here", "gpus.h");
   for (int i = 0; i < CONSTANTS; i++) {
-    const double constant = !g ? 0 : i == MEMORY ? g->bytes_per_second : i == FP32 ? g->fp32_flops : i == FP16 ? g->fp16_flops : g->l1_per_second;
+    const double of_table[CONSTANTS] = {g ? g->copy_per_second : 0, g ? g->read_per_second : 0, g ? g->fp32_flops : 0, g ? g->fp16_flops : 0, g ? g->l1_per_second : 0};
+    const double constant = of_table[i];
     if (here[i] <= 0) continue;
     printf("%-32s %8.4g ", what[i], 1e-12 * here[i]);
     if (constant > 0) printf("%8.4g  %.1f %%%s\n", 1e-12 * constant, 100 * here[i] / constant, here[i] > 1.01 * constant ? ": better than the table" : "");

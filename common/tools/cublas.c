@@ -75,7 +75,7 @@ static cudaError_t check_set(turn *t, int set) {
   const int64_t image = (int64_t)b->p.P * b->p.Q, K = b->p.K, N = b->p.N;
   for (int64_t n = 0; n < N && t->m->transposed; n++)
     for (int64_t k = 0; k < K; k++) memcpy((float *)y->data + (n * K + k) * image, b->product + (k * N + n) * image, (size_t)image * sizeof(float));
-  const conv_verdict verdict = verify_output(y, &b->reference, COMPARE_BOUND, growth_chain_fp32((double)problem_terms(&b->p, PASS_FPROP), true), stderr);
+  const conv_verdict verdict = verify_output(y, &b->reference, COMPARE_BOUND, (error_rule){.growth = growth_chain_fp32((double)problem_terms(&b->p, PASS_FPROP), true)}, stderr);
   t->right &= verdict.right;
   if (verdict.worst_share > t->share) t->share = verdict.worst_share;
   return cudaSuccess;

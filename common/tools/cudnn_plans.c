@@ -21,7 +21,7 @@ static const char help_text[] =
     "  --only-layout       plans in that layout alone; else fp32 tries both, fp16 NHWC\n"
     "  --fuse LIST         scale,bias,residual,relu after a forward convolution, any of them\n"
     "  --workspace MIB     a plan's scratch memory at most (default: 1024)\n"
-    "  --plans N           plans timed at most (default: 200)\n"
+    "  --plans N           plans timed at most (default: 400)\n"
     "  --seconds S         of search at most (default: 10)\n"
     "  --hopeless          also plans that even at the peak of fp32 FMA would be slower than what was found; they can take 20 s to build\n"
     "  --any-math          also plans that round inputs to less, such as TF32; the winners' files are left alone\n"
