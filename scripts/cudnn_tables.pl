@@ -5,6 +5,7 @@
 #        scripts/cudnn_tables.pl pytorch FILE        our best plan beside PyTorch's exhaustive search: how the ratios are spread
 #        scripts/cudnn_tables.pl slower FILE         those of its rows in which our plan is more than 3 % slower
 #        scripts/cudnn_tables.pl repeat FILE FILE    the same plans timed in two runs
+#        scripts/cudnn_tables.pl beyond FILE         searches of one problem: the fastest plan that was right and the fastest that was wrong
 #        scripts/cudnn_tables.pl again FILE          one plan timed several times, row by row
 use strict;
 use warnings;
@@ -78,9 +79,15 @@ if (($what // '') eq 'below' && @files == 1) {
         push @lines, [$g, scalar @spread, (map { sprintf('%.1f %%', 100 * quantile($_, @spread)) } 0.5, 0.9, 1), (scalar grep { $_ > 0.03 } @spread), quantile(0, map { $_->[1] } @{ $of{$g} })];
     }
     table(['rows', 'how many', 'median', '90th percentile', 'largest', 'over 3 %', 'lowest clock, MHz'], [qw(--- --: --: --: --: --: --:)], @lines);
+} elsif (($what // '') eq 'beyond' && @files == 1) {
+    my ($same, $any) = rows($files[0]); # the same math, then any
+    my @lines = map { ["`$_->[1]`", $_->[0], sprintf('%.1f', $_->[2]), sprintf('%.2g', $_->[3])] }
+      ["the best that is right" . ($same->{best_notes} ne '' ? " ($same->{best_notes})" : ''), @$same{qw(best_plan best_us best_plain_share)}],
+      ['not noted', @$same{qw(left_out_plan left_out_us left_out_share)}], ['TF32', @$any{qw(left_out_plan left_out_us left_out_share)}];
+    table(['plan', '', 'us', "largest error over a plain sum's bound"], [qw(--- --- --: --:)], @lines);
 } elsif (($what // '') eq 'again' && @files == 1) {
     my @rows = rows($files[0]);
     table(['', map { "run $_" } 1 .. @rows], ['---', map { '--:' } @rows], ['us', map { sprintf('%.1f', $_->{best_us}) } @rows], ['clock, MHz', map { $_->{sm_clock_mhz} } @rows]);
 } else {
-    die "usage: scripts/cudnn_tables.pl below|floor|pytorch|slower|again FILE, or repeat FILE FILE\n";
+    die "usage: scripts/cudnn_tables.pl below|floor|pytorch|slower|beyond|again FILE, or repeat FILE FILE\n";
 }
