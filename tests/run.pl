@@ -1,12 +1,18 @@
 #!/usr/bin/env perl
-# Runs TAP programs with prove's own harness and closes with "N passed, N failed". Exit status 1 if a check failed or a program broke.
+# Runs TAP programs with prove's own harness, as many at a time as there are cores (TEST_JOBS: another number), and closes with "N passed, N failed". Exit
+# status 1 if a check failed or a program broke.
 use strict;
 use warnings;
 use TAP::Harness;
 
 $| = 1;
 delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL)}; # a make that a test starts is not a part of this one
+chomp(my $cores = `nproc 2>/dev/null` || 1);
+# What measures time runs by itself; what calls make, one after the other: two of them must not build the same file.
+my @by_make = map { "tests/$_.sh" } qw(calibrate check_planted cublas cuts docs docs_names emu_aarch64 exercises image plots profile sanitize separable step03_docs step_docs);
 my $harness = TAP::Harness->new({
+    jobs      => $ENV{TEST_JOBS} || $cores,
+    rules     => { seq => ['**/timing', { par => [{ seq => \@by_make }, '**'] }] },
     verbosity => 0,
     merge     => 0,
     failures  => 1,
