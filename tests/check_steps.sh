@@ -28,8 +28,7 @@ done
 
 # Kernels that cut their work by the number of multiprocessors: blocks with several tiles, with parts of tiles, with one tile.
 for sms in 1 16 132; do
-  EMU_SMS=$sms clean 04 "$sms multiprocessors" --suite nasty
-  EMU_SMS=$sms clean 05 "$sms multiprocessors" --suite nasty
+  EMU_SMS=$sms clean 05 "$sms multiprocessors" --random 8 --seed 7
   EMU_SMS=$sms clean 05 "$sms multiprocessors, 05k" --random 30 --seed 7 --pass fprop --kernel 05k
 done
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "stream.h"
 
 cudaError_t cudaGetDeviceCount(int *count) {
   if (count == NULL) return emu_error(cudaErrorInvalidValue);
@@ -120,5 +120,7 @@ cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersion(ve
 
 cudaError_t cudaDeviceSynchronize(void) {
   EMU_TRY(emu_sticky());
-  return emu_any_capture() ? emu_error(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
+  if (emu_any_capture()) return emu_error(cudaErrorStreamCaptureUnsupported);
+  emu_stream_settle(NULL);
+  return cudaSuccess;
 }
