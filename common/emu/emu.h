@@ -126,8 +126,8 @@ cudaError_t emu_launch_kernel(const emu_call *call);
 /* What the attributes of cudaLaunchKernelEx ask for; cudaErrorNotSupported, and a line on stderr, for what the emulator cannot do. */
 cudaError_t emu_read_attributes(const cudaLaunchConfig_t *config, int *early);
 
-/* A kernel's __launch_bounds__: launches with more threads fail. Returns true. */
-int emu_set_bound(const void *function, unsigned threads);
+/* A kernel's __launch_bounds__: launches with more threads fail. `text` has "kernel = " and its name. Returns true. */
+int emu_set_bound(const void *function, unsigned threads, const char *text);
 
 /* One __shared__ declaration; the rewriter makes a static one of each. */
 typedef struct emu_shared_site {

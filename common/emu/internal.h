@@ -25,6 +25,7 @@ typedef struct emu_kernel {
   size_t static_shared;           /* bytes declared in the last launch */
   size_t max_dynamic_shared;      /* cudaFuncSetAttribute */
   unsigned bound;                 /* threads of a block, by its __launch_bounds__; 0: it has none */
+  const char *bound_text;         /* then: has its name behind "kernel = " */
 } emu_kernel;
 
 /* Launches of a stream that may still be at work; newest first. By their marks in the checker's shadow (check_overlap.c). */

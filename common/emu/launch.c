@@ -16,12 +16,18 @@ static emu_kernel *find_kernel(const void *function) {
   return k;
 }
 
-/* The function's own name, with the numbers of a template. A launch may have written a pointer's name; and a function that only its file sees
- * has none. */
-static char *name_of(const void *function, const char *launched_as) {
+/* The function's own name, with the numbers of a template. A launch may have written a pointer's name. A function that only its file sees has
+ * no symbol; then the compiler has told its name if it has __launch_bounds__. */
+static char *name_of(const emu_kernel *k, const char *launched_as) {
   Dl_info info;
-  if (dladdr(function, &info) != 0 && info.dli_sname != NULL && info.dli_saddr == function) return symbol_readable(info.dli_sname);
-  return launched_as == NULL ? NULL : strdup(launched_as);
+  if (dladdr(k->function, &info) != 0 && info.dli_sname != NULL && info.dli_saddr == k->function) return symbol_readable(info.dli_sname);
+  const char *told = k->bound_text != NULL ? strstr(k->bound_text, "kernel = ") : NULL;
+  if (told == NULL) return launched_as == NULL ? NULL : strdup(launched_as);
+  told += strlen("kernel = ");
+  told += *told == '&';
+  const char *end = strstr(told, "; unsigned"); /* gcc; clang has a comma */
+  if (end == NULL) end = strstr(told, ", threads = ");
+  return end != NULL ? strndup(told, (size_t)(end - told)) : strdup(told);
 }
 
 /* Adds the kernel when it is new. */
@@ -38,13 +44,15 @@ static emu_kernel *entry_of(const void *function) {
 /* The same, and learns its name if that was unknown. */
 emu_kernel *emu_kernel_of(const void *function, const char *name) {
   emu_kernel *k = entry_of(function);
-  if (k->name == NULL) k->name = name_of(function, name);
+  if (k->name == NULL) k->name = name_of(k, name);
   return k;
 }
 
 /* Called before main, so nobody else is at the table. */
-int emu_set_bound(const void *function, unsigned threads) {
-  entry_of(function)->bound = threads;
+int emu_set_bound(const void *function, unsigned threads, const char *text) {
+  emu_kernel *k = entry_of(function);
+  k->bound = threads;
+  k->bound_text = text;
   return 1;
 }
 

@@ -49,9 +49,10 @@ constexpr unsigned emu_first(unsigned long long threads, T...) { return (unsigne
 template <auto kernel, unsigned threads>
 struct emu_bound {
   static const bool known;
+  static const char *text() { return __PRETTY_FUNCTION__; }
 };
 template <auto kernel, unsigned threads>
-const bool emu_bound<kernel, threads>::known = emu_set_bound((const void *)kernel, threads);
+const bool emu_bound<kernel, threads>::known = emu_set_bound((const void *)kernel, threads, text());
 
 /* kernel<<<grid, block, shared_bytes, stream>>> waiting for its arguments. */
 template <typename... P>
