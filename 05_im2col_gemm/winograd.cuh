@@ -256,7 +256,6 @@ template <class... P> static cudaError_t shared_for(void (*kernel)(P...), int re
 /* Launches a kernel; early: its blocks may begin while the kernel before it ends, for it calls ptx_griddepcontrol_wait before it touches what that wrote. */
 template <class... P, class... A>
 static cudaError_t launch(void (*kernel)(P...), bool early, int blocks, int threads, size_t shared, cudaStream_t stream, A... arguments) {
-#ifndef CUDA_EMULATOR
   cudaFuncAttributes about;
   const cudaError_t status = cudaFuncGetAttributes(&about, kernel);
   if (status) return status;
@@ -267,8 +266,6 @@ static cudaError_t launch(void (*kernel)(P...), bool early, int blocks, int thre
     config.gridDim = blocks, config.blockDim = threads, config.dynamicSmemBytes = shared, config.stream = stream, config.attrs = &attribute, config.numAttrs = 1;
     return cudaLaunchKernelEx(&config, kernel, P(arguments)...);
   }
-#endif
-  (void)early;
   kernel<<<blocks, threads, shared, stream>>>(P(arguments)...);
   return cudaGetLastError();
 }

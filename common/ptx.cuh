@@ -94,10 +94,10 @@ static __device__ __forceinline__ void ptx_ldmatrix_x4_trans(unsigned (&d)[4], p
 
 /* griddepcontrol (Parallel Synchronization and Communication Instructions: griddepcontrol; 9.0 and up): for a kernel that may begin before the one before it
  * in its stream has ended (programmatic dependent launch). wait: until that one has ended and what it wrote is visible. launch_dependents: as far as
- * this block is concerned, the next one may begin. The emulator ends a kernel before it begins the next. */
+ * this block is concerned, the next one may begin. The emulator ends a kernel before it begins the next; its checker finds what relies on that. */
 #ifdef CUDA_EMULATOR
-static inline void ptx_griddepcontrol_wait() {}
-static inline void ptx_griddepcontrol_launch_dependents() {}
+static inline void ptx_griddepcontrol_wait() { emu_dependency_wait(); }
+static inline void ptx_griddepcontrol_launch_dependents() { emu_launch_dependents(); }
 #else
 static __device__ __forceinline__ void ptx_griddepcontrol_wait() {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900 /* for older GPUs kernels are launched in turn */

@@ -134,6 +134,47 @@ static void test_reports() {
   EXPECT(past_the_end, 32, "a write past the end of a shared array", "wrote past the end of shared int [40] row, declared at tests/emu_failures.cu:");
 }
 
+/* ---- launches that a GPU refuses ---- */
+
+template <int WARPS, typename... T>
+__global__ void __launch_bounds__(32 * WARPS, 1) bounded(int *p, T... others) {
+  if (threadIdx.x == 32 * WARPS) p[0] = 1;
+}
+static __global__ __launch_bounds__(64) void bounded_64(int *p) { p[threadIdx.x] = 1; }
+
+/* The launch fails, with a line that has the words; nothing has run, and the next launch works. */
+static void expect_refusal(kernel k, dim3 block, int limit, const char *what, const char *name, const char *words) {
+  int *p = scratch(), h[1];
+  cudaFuncAttributes attributes;
+  ok(cudaFuncGetAttributes(&attributes, k) == cudaSuccess && attributes.maxThreadsPerBlock == limit, "%s: %d threads, say its attributes", what, limit);
+  k<<<1, limit>>>(p);
+  ok(cudaGetLastError() == cudaSuccess, "... so many are allowed");
+  cudaMemset(p, 0, sizeof h);
+  const char *const all[] = {"emulator: ", name, words, "launched at tests/emu_failures.cu:"};
+  capture_begin();
+  k<<<1, block>>>(p);
+  const cudaError_t error = cudaGetLastError();
+  const char *report = capture_end();
+  ok(error == cudaErrorInvalidValue && mentions(report, 4, all) && strchr(report, '\n')[1] == '\0', "... more are an error, and one line");
+  ok(cudaMemcpy(h, p, sizeof h, cudaMemcpyDeviceToHost) == cudaSuccess && h[0] == 0, "... and nothing runs");
+
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+  capture_begin();
+  k<<<1, block, 0, stream>>>(p);
+  ok(cudaGetLastError() == cudaErrorInvalidValue && mentions(capture_end(), 4, all), "... and so while a stream captures");
+  cudaStreamEndCapture(stream, &graph);
+  cudaDeviceReset();
+}
+
+static void test_bounds() {
+  expect_refusal(bounded<3>, dim3(33, 3), 96, "launch bounds of a template", "bounded<3>", "(33,3,1), 99 threads, but its __launch_bounds__ says 96");
+  expect_refusal(bounded<4>, 129, 128, "the same with other arguments", "bounded<4>", "129 threads, but its __launch_bounds__ says 128");
+  expect_refusal(bounded_64, 1024, 64, "launch bounds of a static kernel", "bounded_64", "1024 threads, but its __launch_bounds__ says 64");
+}
+
 /* ---- faults end the process ---- */
 
 __global__ void wild_pointer(int *p) {
@@ -237,6 +278,7 @@ static void test_seeds() {
 int main() {
   test_faults();
   test_reports();
+  test_bounds();
   test_seeds();
   return done_testing();
 }

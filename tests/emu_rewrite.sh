@@ -42,6 +42,36 @@ fails() { # message, what it shows; the source on standard input
   [ $result -eq 0 ] || { echo "# status $status:"; sed 's/^/#   /' "$dir/message"; }
 }
 
+# ---- launch bounds ----
+
+becomes '__global__ void __launch_bounds__(128) k(int i) { (void)emu_bound<(k), (emu_first(128))>::known; f(i); }' "launch bounds: known at run time" <<'END'
+__global__ void __launch_bounds__(128) k(int i) { f(i); }
+END
+becomes 'template <int BM, typename T = a<int>, bool... ROWS>
+__global__ __launch_bounds__(2 * BM,
+  256 / BM) void k(int (*f)(int), T t)
+{ (void)emu_bound<(k<BM, T, ROWS...>), (emu_first(2 * BM, 256 / BM))>::known; }' "... of a template, with defaults and a pack, before the type" <<'END'
+template <int BM, typename T = a<int>, bool... ROWS>
+__global__ __launch_bounds__(2 * BM,
+  256 / BM) void k(int (*f)(int), T t)
+{ }
+END
+becomes 'template <> __global__ void __launch_bounds__(f(1, 2)) k<3, a::B>() { (void)emu_bound<(k<3, a::B>), (emu_first(f(1, 2)))>::known;}' "... of a specialization" <<'END'
+template <> __global__ void __launch_bounds__(f(1, 2)) k<3, a::B>() {}
+END
+stays "... of a declaration: the definition says the same" <<'END'
+__global__ void __launch_bounds__(128) k(int i);
+END
+fails 'in.cu:1: __launch_bounds__ without a kernel behind it, expected its name, parameters and body' "... of nothing" <<'END'
+#define BOUNDED __global__ void __launch_bounds__(128)
+END
+fails 'in.cu:1: __launch_bounds__ without a number of threads, expected __launch_bounds__(threads)' "... of no number" <<'END'
+__global__ void __launch_bounds__() k() {}
+END
+fails 'in.cu:1: a template parameter without a name before a kernel with __launch_bounds__, expected one' "... of a template parameter without a name" <<'END'
+template <int> __global__ void __launch_bounds__(32) k() {}
+END
+
 # ---- launches ----
 
 becomes 'void f() { emu_configure("k", k, 1, 32)(); }' "a plain launch" <<'END'

@@ -4,6 +4,8 @@
  *   check_global.c  shadow of global memory: which bytes may be touched, which were written, which block came by
  *   check_shared.c  shadow of shared memory: who wrote, who read, and what barriers have ordered since
  *   check_arrays.c  arrays inside an allocation and their names
+ *   check_order.c   order between the blocks of a launch, by fences and atomics
+ *   check_overlap.c launches that begin before the one before them has ended
  *   check_bounds.c  an index beyond its array's size
  *   check_report.c  defects: collected during a launch, printed when it ends */
 #pragma once
@@ -11,13 +13,12 @@
 
 /* Environment: EMU_ADDR2LINE=program   finds source lines instead of addr2line
  *
- * What it cannot see: an order that atomics and flags make between blocks (after a block's __threadfence() its accesses are taken to be in
- * order with all others); races in global memory between threads of one block, and between blocks on single bytes; a missing __syncwarp
+ * What it cannot see: races in global memory between threads of one block, and between blocks on single bytes; a missing __syncwarp
  * after one of only some lanes; copies that the compiler makes with memcpy; an index too large for a __constant__ array behind a pointer. */
 
 /* ---- defects ---- */
 
-typedef enum { EMU_OUT_OF_BOUNDS, EMU_UNINITIALISED, EMU_RACE, EMU_BLOCK_RACE, EMU_NOT_DEVICE, EMU_MISALIGNED } emu_defect_kind;
+typedef enum { EMU_OUT_OF_BOUNDS, EMU_UNINITIALISED, EMU_RACE, EMU_BLOCK_RACE, EMU_NOT_DEVICE, EMU_MISALIGNED, EMU_EARLY } emu_defect_kind;
 
 /* Volatile accesses are how kernels wait for flags of other blocks: in global memory they do not race. */
 typedef enum { EMU_READ, EMU_WRITE, EMU_ATOMIC, EMU_VOLATILE_READ, EMU_VOLATILE_WRITE } emu_access_kind;
@@ -29,8 +30,10 @@ typedef struct emu_other {
   emu_access_kind access;
   const void *pc;      /* NULL: unknown */
   int thread;          /* index within its block; -1: unknown */
-  long long block;     /* -1: the same block; -2: several blocks */
+  long long block;     /* -1: the same block; -2: several blocks; EMU_EARLIER */
 } emu_other;
+
+enum { EMU_EARLIER = -3 }; /* in place of a block: an earlier launch */
 
 /* Notes a defect of the running thread. `array` says where: name and byte. Printed at the end of the launch. */
 void emu_check_note(emu_defect_kind kind, const void *pc, const emu_other *other, const char *array, ...) __attribute__((format(printf, 4, 5)));
@@ -60,9 +63,9 @@ typedef struct emu_seen {
   uint32_t writer, reader;
 } emu_seen;
 
-/* For the report: 22 bits program counter, 10 bits thread, of the accesses in emu_seen. */
+/* For the report: 22 bits program counter, 10 bits thread, of the accesses in emu_seen. And when the write was: see check_order.c. */
 typedef struct emu_who {
-  uint32_t writer, reader;
+  uint32_t writer, reader, when;
 } emu_who;
 
 typedef struct emu_shadow {
@@ -77,7 +80,8 @@ typedef struct emu_shadow {
 } emu_shadow;
 
 emu_shadow *emu_shadow_at(uintptr_t address); /* the last that starts at or before it; NULL if there is none */
-void emu_shadow_begin_launch(emu_launch *launch);
+void emu_shadow_begin_launch(emu_launch *launch); /* gives it its mark */
+uint64_t emu_shadow_oldest(void);                 /* serial of the first launch whose mark has not been given again */
 void emu_shadow_allocated(void *start, size_t bytes, uint64_t serial, bool pinned);
 void emu_shadow_freed(void *start);
 void emu_shadow_copied(void *dst, const void *src, size_t bytes);
@@ -108,6 +112,18 @@ typedef struct emu_reads {
   uint32_t clock, lanes, pc;
 } emu_reads;
 
+/* ---- order between blocks ---- */
+
+/* A thread's last fences, newest first: in which epoch of its warp, and up to which time its own writes are published (see check_order.c). */
+enum { EMU_FENCES = 4 };
+typedef struct emu_fences {
+  uint32_t stamp;                  /* the block they are of */
+  int count;
+  struct {
+    uint32_t epoch, upto;
+  } last[EMU_FENCES];
+} emu_fences;
+
 /* ---- a worker ---- */
 
 enum { EMU_CACHED = 16 };
@@ -118,13 +134,49 @@ typedef struct emu_checker {
   const uint8_t *shared_allowed;   /* of each 4 bytes of the arena: which may be touched, this launch */
   uint32_t stamp;                  /* of its block */
   uint32_t block;                  /* its block's word in emu_seen */
-  bool fenced;                     /* the block has run __threadfence: it orders its accesses itself */
+  bool fenced;                     /* the block has run __threadfence */
   emu_cell *cells;                 /* one for each 4 bytes, then one for each byte */
   emu_reads *reads[EMU_WARPS];     /* the same for each warp */
   /* clock[a][b]: up to where warp a has seen what warp b did. Its own time is clock[a][a] + 1: what its lanes did since they last met. */
   uint32_t clock[EMU_WARPS][EMU_WARPS];
   emu_shadow cache[EMU_CACHED];    /* copies, found by address bits 12 to 15 */
+
+  /* check_order.c: published[a][b], once the block has fenced: up to where what warp b did is published, as far as warp a knows. */
+  uint32_t published[EMU_WARPS][EMU_WARPS];
+  emu_fences fences[EMU_MAX_THREADS];
+  struct emu_party *party;         /* the block, if it takes part in order between blocks */
+  const void *atomic, *race_pc;    /* the address of the atomic under way; of a race that was reported */
+
+  /* check_overlap.c: while `watching`, accesses to global memory are all looked at, and the cache is empty. */
+  bool watching, early_trigger;
+  unsigned waits;
+  struct {
+    uint32_t lanes, clock;         /* of a warp that waited: which lanes, and its time when the first did */
+  } waited[EMU_WARPS];
 } emu_checker;
+
+/* check_order.c */
+void emu_order_fence(void);
+void emu_order_release(emu_checker *c, const void *address);              /* before an atomic */
+void emu_order_acquire(emu_checker *c, const void *address, bool always); /* after it; always: of whatever is released there, now or later */
+bool emu_order_knows(emu_checker *c, uint32_t block, unsigned thread, uint32_t when); /* of that write, or of one of EMU_SEVERAL's */
+void emu_order_meet(emu_checker *c, uint32_t warps, int count);
+void emu_order_end_launch(void);
+static inline uint32_t emu_order_time(const emu_checker *c, const emu_thread *t) {
+  const unsigned w = t->number / EMU_WARP;
+  const uint32_t epoch = c->clock[w][w] + 1;
+  const emu_fences *f = &c->fences[t->number];
+  return 2 * epoch + (c->fenced && f->stamp == c->stamp && f->last[0].epoch == epoch);
+}
+
+/* check_overlap.c */
+void emu_overlap_begin_launch(emu_launch *launch);
+void emu_overlap_end_launch(emu_launch *launch);
+void emu_overlap_begin_block(emu_checker *c);
+void emu_overlap_end_block(emu_worker *w);
+void emu_overlap_wait(void);
+void emu_overlap_trigger(void);
+void emu_overlap_look(emu_checker *c, const emu_shadow *s, size_t offset, size_t entry, emu_access_kind kind, const void *pc);
 
 extern __thread emu_checker *emu_checking __attribute__((tls_model("initial-exec"))); /* NULL in host code and outside of launches */
 

@@ -7,11 +7,15 @@
 #define HERE __builtin_return_address(0)
 #define SEE(T, p) emu_hook_access((const void *)(uintptr_t)(p), sizeof(T), EMU_ATOMIC, HERE)
 
+#define DONE(p) emu_hook_atomic_done((const void *)(uintptr_t)(p))
+
 #define UPDATE(bits, T, name, builtin)                                  \
   T __tsan_atomic##bits##_##name(volatile T *p, T value, int order) {   \
     (void)order;                                                        \
     SEE(T, p);                                                          \
-    return builtin(p, value, __ATOMIC_SEQ_CST);                         \
+    const T old = builtin(p, value, __ATOMIC_SEQ_CST);                  \
+    DONE(p);                                                            \
+    return old;                                                         \
   }
 
 #define ATOMICS(bits, T)                                                                          \
@@ -35,17 +39,22 @@
   int __tsan_atomic##bits##_compare_exchange_strong(volatile T *p, T *expected, T value, int order, int failed) { \
     (void)order, (void)failed;                                                                    \
     SEE(T, p);                                                                                    \
-    return __atomic_compare_exchange_n(p, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+    const int done = __atomic_compare_exchange_n(p, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+    DONE(p);                                                                                      \
+    return done;                                                                                  \
   }                                                                                               \
   int __tsan_atomic##bits##_compare_exchange_weak(volatile T *p, T *expected, T value, int order, int failed) { \
     (void)order, (void)failed;                                                                    \
     SEE(T, p);                                                                                    \
-    return __atomic_compare_exchange_n(p, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+    const int done = __atomic_compare_exchange_n(p, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+    DONE(p);                                                                                      \
+    return done;                                                                                  \
   }                                                                                               \
   T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T expected, T value, int order, int failed) { \
     (void)order, (void)failed;                                                                    \
     SEE(T, p);                                                                                    \
     __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);  \
+    DONE(p);                                                                                      \
     return expected;                                                                              \
   }
 ATOMICS(8, uint8_t)

@@ -105,10 +105,20 @@ void emu_shadow_freed(void *start) {
   free(s);
 }
 
-/* After EMU_SERIALS launches their numbers repeat: what is left of the old ones has to go. */
+static uint32_t mark;         /* of this launch */
+static uint64_t oldest;
+
+uint64_t emu_shadow_oldest(void) { return oldest; }
+
+/* After EMU_SERIALS launches their marks repeat: what is left of the old ones has to go. Best when nobody wants to know of them any more. */
 void emu_shadow_begin_launch(emu_launch *launch) {
-  if (launch->serial % EMU_SERIALS != 0) return;
-  for (size_t i = 0; i < count; i++) madvise(shadows[i]->seen, entries(shadows[i]) * sizeof *shadows[i]->seen, MADV_DONTNEED);
+  if (mark == EMU_SERIALS || (mark > EMU_SERIALS / 2 && launch->before.count == 0)) {
+    for (size_t i = 0; i < count; i++) madvise(shadows[i]->seen, entries(shadows[i]) * sizeof *shadows[i]->seen, MADV_DONTNEED);
+    mark = 0;
+    launch->before.count = launch->after.count = 0;
+  }
+  if (mark == 0) oldest = launch->serial;
+  launch->mark = ++mark;
 }
 
 /* ---- what the host does ---- */
@@ -192,13 +202,19 @@ static void note_race(const emu_shadow *s, size_t offset, size_t entry, bool wit
   emu_check_note(EMU_BLOCK_RACE, pc, &other, "%s", place);
 }
 
-/* Does another block of this launch get in the way? */
-static void look_for_race(const emu_checker *c, const emu_shadow *s, size_t offset, size_t entry, emu_access_kind kind, const void *pc) {
+/* Does another block of this launch get in the way? If it did come by, and that before this access (check_order.c), all is well. Of a read
+ * nobody knows when it was: it is taken to be before what its block published. */
+static void look_for_race(emu_checker *c, const emu_shadow *s, size_t offset, size_t entry, emu_access_kind kind, const void *pc) {
   const uint32_t me = c->block, writer = load(&s->seen[entry].writer), reader = load(&s->seen[entry].reader);
   const bool both_atomic = kind == EMU_ATOMIC && writer & EMU_SEEN_ATOMIC;
-  if (c->fenced) return;
-  if (this_launch(c, writer) && (writer & ~EMU_SEEN_ATOMIC) != me && !both_atomic) note_race(s, offset, entry, false, pc);
-  else if (kind != EMU_READ && this_launch(c, reader) && reader != me) note_race(s, offset, entry, true, pc);
+  const bool after_write = this_launch(c, writer) && (writer & ~EMU_SEEN_ATOMIC) != me && !both_atomic;
+  const bool after_read = kind != EMU_READ && this_launch(c, reader) && reader != me;
+  if ((!after_write && !after_read) || pc == c->race_pc) return;
+  const emu_who *who = &s->who[entry];
+  if (after_write && !emu_order_knows(c, writer & EMU_BLOCK_MASK, load(&who->writer) & 1023, load(&who->when))) note_race(s, offset, entry, false, pc);
+  else if (after_read && !emu_order_knows(c, reader & EMU_BLOCK_MASK, load(&who->reader) & 1023, 0)) note_race(s, offset, entry, true, pc);
+  else return;
+  c->race_pc = pc;
 }
 
 /* Notes that this block came by. */
@@ -216,11 +232,12 @@ static void note_visit(const emu_checker *c, const emu_shadow *s, size_t entry, 
     if (kind == EMU_ATOMIC && writer != me) store(&seen->writer, (by_other ? me | EMU_SEVERAL : me) | EMU_SEEN_ATOMIC);
     else store(&seen->writer, me); /* a plain write by this block says more than an atomic after it */
     store(&s->who[entry].writer, who);
+    store(&s->who[entry].when, emu_order_time(c, emu_self));
   }
 }
 
 /* A group, or with 2 bytes one of its halves: two blocks may well write the two halves. What single bytes do is not looked at. */
-static void meet_blocks(const emu_checker *c, const emu_shadow *s, size_t offset, size_t bytes, emu_access_kind kind, const void *pc) {
+static void meet_blocks(emu_checker *c, const emu_shadow *s, size_t offset, size_t bytes, emu_access_kind kind, const void *pc) {
   const size_t group = offset / 4, halves = groups(s) + 2 * group, half = groups(s) + offset / 2;
   if (bytes == 4) {
     look_for_race(c, s, offset, group, kind, pc);
@@ -232,6 +249,13 @@ static void meet_blocks(const emu_checker *c, const emu_shadow *s, size_t offset
     look_for_race(c, s, offset, half, kind, pc);
     note_visit(c, s, half, kind, pc);
   }
+}
+
+/* Does a launch get in the way that may not have ended yet? */
+static void watch(emu_checker *c, const emu_shadow *s, size_t offset, emu_access_kind kind, const void *pc) {
+  const size_t group = offset / 4, halves = groups(s) + 2 * group;
+  emu_overlap_look(c, s, offset, group, kind, pc);
+  for (size_t i = 0; i < 2 && *s->has_halves; i++) emu_overlap_look(c, s, offset, halves + i, kind, pc);
 }
 
 /* The part of an access that lies in one group of 4 bytes. */
@@ -248,6 +272,7 @@ static void touch(emu_checker *c, const emu_shadow *s, size_t offset, size_t byt
     emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s", place);
   }
   if (!emu_reads_memory(kind)) __atomic_fetch_or(state, mask << 4, __ATOMIC_RELAXED);
+  if (c->watching) watch(c, s, offset, kind, pc);
   if (kind <= EMU_ATOMIC) meet_blocks(c, s, offset, bytes, kind, pc);
 }
 
@@ -255,9 +280,10 @@ void emu_check_global(emu_checker *c, uintptr_t address, size_t bytes, emu_acces
   emu_shadow *cached = &c->cache[address >> 12 & (EMU_CACHED - 1)];
   if (address - cached->start >= cached->bytes) {
     if (is_private(c, address, bytes)) return;
-    const emu_shadow *found = emu_shadow_at(address);
+    emu_shadow *found = emu_shadow_at(address);
     if (found == NULL || address - found->start >= found->bytes) stop_outside(c, address, bytes, kind, pc);
-    *cached = *found;
+    if (!c->watching) *cached = *found;
+    else cached = found;
   }
   size_t offset = address - cached->start;
   for (const size_t end = offset + bytes; offset < end;) {

@@ -1,8 +1,8 @@
 /* The functions that instrumented kernels call: gcc's -fsanitize=thread puts a call of one of them in front of every access to memory.
  * We use the compiler's half of that sanitizer only; its own runtime is never linked.
  *
- * Nearly every call finds nothing new: a global word that everybody only reads, or a word that this block has had before. That is decided
- * here in a few instructions; all else goes to check_global.c and check_shared.c. */
+ * Nearly every call finds nothing new: a read of a global word that everybody only reads, or that this block has read before. That is
+ * decided here in a few instructions; all else goes to check_global.c and check_shared.c. */
 #include <stdio.h>
 
 #include "check.h"
@@ -11,13 +11,12 @@
 __thread emu_checker *emu_checking;
 void (*emu_count_access)(const void *address, size_t bytes, emu_access_kind kind, const void *pc);
 
-/* 4-byte groups of global memory: allowed, written, and this block is in the list of those that came by. */
-static inline bool nothing_new(const emu_checker *c, const emu_shadow *s, size_t group, emu_access_kind kind) {
+/* A read of 4 bytes of global memory: allowed, written, this block is in the list of those that read it, and nobody else has written it. */
+static inline bool nothing_new(const emu_checker *c, const emu_shadow *s, size_t group) {
   const uint32_t me = c->block;
   const uint32_t writer = __atomic_load_n(&s->seen[group].writer, __ATOMIC_RELAXED), reader = __atomic_load_n(&s->seen[group].reader, __ATOMIC_RELAXED);
   if (__atomic_load_n(&s->state[group], __ATOMIC_RELAXED) != 0xFF) return false;
-  if (kind == EMU_READ) return (reader == me || reader == (me | EMU_SEVERAL)) && (writer == me || (writer ^ me) >> (EMU_BLOCK_BITS + 1) != 0);
-  return kind == EMU_WRITE && writer == me && (reader == me || (reader ^ me) >> (EMU_BLOCK_BITS + 1) != 0);
+  return (reader == me || reader == (me | EMU_SEVERAL)) && (writer == me || (writer ^ me) >> (EMU_BLOCK_BITS + 1) != 0);
 }
 
 /* One word of shared memory that was written in this block, before everything this thread does now: notes a read of it. Other cases are
@@ -66,9 +65,9 @@ static inline __attribute__((always_inline)) void look(const void *pointer, size
   }
   const emu_shadow *s = &c->cache[address >> 12 & (EMU_CACHED - 1)];
   const size_t offset = address - s->start;
-  if (bytes >= 4 && offset < s->bytes) {
+  if (kind == EMU_READ && bytes >= 4 && offset < s->bytes) {
     bool fine = true;
-    for (size_t i = 0; i < bytes / 4; i++) fine &= nothing_new(c, s, offset / 4 + i, kind);
+    for (size_t i = 0; i < bytes / 4; i++) fine &= nothing_new(c, s, offset / 4 + i);
     if (fine) return;
   }
   emu_check_global(c, address, bytes, kind, pc);
@@ -81,8 +80,18 @@ void emu_hook_access(const void *address, size_t bytes, emu_access_kind kind, co
     return;
   }
   const size_t offset = (uintptr_t)address - c->arena;
-  if (offset < EMU_ARENA) emu_check_shared(c, offset, bytes, kind, pc);
-  else emu_check_global(c, (uintptr_t)address, bytes, kind, pc);
+  if (offset < EMU_ARENA) {
+    emu_check_shared(c, offset, bytes, kind, pc);
+    return;
+  }
+  emu_check_global(c, (uintptr_t)address, bytes, kind, pc);
+  if (kind == EMU_ATOMIC || kind == EMU_VOLATILE_WRITE) emu_order_release(c, address);
+  else if (kind == EMU_VOLATILE_READ) emu_order_acquire(c, address, true); /* the read itself comes later, and with it what it sees */
+}
+
+void emu_hook_atomic_done(const void *address) {
+  emu_checker *c = emu_checking;
+  if (c != NULL && (uintptr_t)address - c->arena >= EMU_ARENA) emu_order_acquire(c, address, false);
 }
 
 #define HERE __builtin_return_address(0)
@@ -119,6 +128,7 @@ static void worker_begin(emu_worker *w) {
   emu_checker *c = w->tool;
   c->arena = (uintptr_t)w->arena;
   for (int i = 0; i < EMU_CACHED; i++) c->cache[i] = (emu_shadow){.start = 0}; /* allocations have come and gone */
+  c->race_pc = NULL;
   emu_checking = c;
 }
 
@@ -128,11 +138,16 @@ static void worker_end(emu_worker *w) {
 }
 
 static void launch_begin(emu_launch *launch) {
+  emu_overlap_begin_launch(launch);
   emu_shadow_begin_launch(launch);
   emu_shared_begin_check(launch);
 }
 
-static void fence(void) { emu_checking->fenced = true; }
+static void launch_end(emu_launch *launch) {
+  emu_overlap_end_launch(launch);
+  emu_order_end_launch();
+  emu_check_print(launch);
+}
 
 static void async_issue(const void *dst, const void *src, size_t bytes, size_t src_bytes, const void *pc) {
   emu_checker *c = emu_checking;
@@ -149,22 +164,29 @@ static void access_unseen(const void *address, size_t bytes, bool writes, const 
 
 static void atomic_begin(const void *address, size_t bytes, const void *pc) {
   emu_hook_access(address, bytes, EMU_ATOMIC, pc);
+  emu_checking->atomic = address;
   emu_checking = NULL;
 }
-static void atomic_end(void) { emu_checking = emu_this_worker->tool; }
+static void atomic_end(void) {
+  emu_checking = emu_this_worker->tool;
+  emu_hook_atomic_done(emu_checking->atomic);
+}
 
 static void dying(void) { emu_check_print(emu_self->block->launch); }
 
 static const emu_tool checker = {
     .name = "checker",
     .launch_begin = launch_begin,
-    .launch_end = emu_check_print,
+    .launch_end = launch_end,
     .worker_begin = worker_begin,
     .worker_end = worker_end,
     .block_begin = emu_checker_begin_block,
     .barrier = emu_checker_barrier,
     .warp_sync = emu_checker_warp_sync,
-    .fence = fence,
+    .block_end = emu_overlap_end_block,
+    .fence = emu_order_fence,
+    .dependency_wait = emu_overlap_wait,
+    .launch_dependents = emu_overlap_trigger,
     .access = access_unseen,
     .atomic_begin = atomic_begin,
     .atomic_end = atomic_end,

@@ -25,8 +25,8 @@ static defect noted[MOST];
 static int count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static const char *const kind_name[] = {"out-of-bounds", "uninitialised", "race", "block-race", "host-pointer", "misaligned"};
-static const char *const access_name[] = {"read", "wrote", "changed by an atomic"};
+static const char *const kind_name[] = {"out-of-bounds", "uninitialised", "race", "block-race", "host-pointer", "misaligned", "overlap"};
+static const char *const access_name[] = {"read", "wrote", "atomically changed"};
 
 void emu_check_note(emu_defect_kind kind, const void *pc, const emu_other *other, const char *array, ...) {
   pthread_mutex_lock(&lock);
@@ -51,6 +51,7 @@ static uint3 position(uint64_t index, dim3 size) {
 static void print_other(const defect *d, emu_line where, const emu_call *call) {
   fprintf(stderr, "; ");
   if (d->other.block == -2) fprintf(stderr, "several blocks");
+  if (d->other.block == EMU_EARLIER) fprintf(stderr, "an earlier launch, which may be at work still,");
   if (d->other.block >= 0) {
     const uint3 b = position((uint64_t)d->other.block, call->grid);
     fprintf(stderr, "block (%u,%u,%u)%s", b.x, b.y, b.z, d->other.thread >= 0 ? ", " : "");

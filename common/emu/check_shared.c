@@ -86,6 +86,7 @@ static void meet(emu_checker *c, uint32_t set, int warps) {
   }
   for (int a = 0; a < warps; a++)
     if (set >> a & 1) memcpy(c->clock[a], known, (size_t)warps * sizeof *known);
+  if (c->fenced) emu_order_meet(c, set, warps);
 }
 
 void emu_checker_begin_block(emu_worker *w) {
@@ -93,14 +94,15 @@ void emu_checker_begin_block(emu_worker *w) {
   const uint3 b = w->block.index;
   const dim3 grid = w->launch->call.grid;
   const uint64_t index = b.x + (uint64_t)grid.x * (b.y + (uint64_t)grid.y * b.z);
-  const uint32_t serial = 1 + (uint32_t)(w->launch->serial % EMU_SERIALS);
-  c->block = serial << (EMU_BLOCK_BITS + 1) | (uint32_t)(index % EMU_SEVERAL);
+  c->block = w->launch->mark << (EMU_BLOCK_BITS + 1) | (uint32_t)(index % EMU_SEVERAL);
   c->fenced = false;
+  c->party = NULL;
   if (++c->stamp == 0) {
     memset(c->cells, 0, ALL_CELLS * sizeof *c->cells);
     c->stamp = 1;
   }
   meet(c, ~0u, EMU_WARPS);
+  emu_overlap_begin_block(c);
 }
 
 static int warps_of(const emu_block *block) { return (int)((block->thread_count + EMU_WARP - 1) / EMU_WARP); }

@@ -4,6 +4,7 @@
  * waits (barrier, shuffle) or ends, then the next one runs. So between two waits a thread has its worker for itself.
  *
  * Environment: EMU_THREADS=n  workers (default: one per core)
+ *              EMU_SMS=n      multiprocessors that the device says it has (default 8, on every machine)
  *              EMU_SEED=n     shuffle the order of blocks, threads and wake-ups; one worker; the same n gives the same order
  *              EMU_STACK_KB=n stack of one CUDA thread (default 64)
  *              EMU_LATE=0|1   1: cp.async completes when it is waited for, not before (async.c); the check build's default
@@ -116,10 +117,17 @@ typedef struct emu_call {
   void (*entry)(const void *closure); /* runs one thread: calls the kernel with the arguments in the closure */
   const void *closure;
   size_t closure_bytes;
+  int early;                     /* may begin before the kernel before it in its stream has ended: programmatic dependent launch */
 } emu_call;
 
 /* Runs the launch, or records it in the graph that its stream captures. Also leaves the error for cudaGetLastError. */
 cudaError_t emu_launch_kernel(const emu_call *call);
+
+/* What the attributes of cudaLaunchKernelEx ask for; cudaErrorNotSupported, and a line on stderr, for what the emulator cannot do. */
+cudaError_t emu_read_attributes(const cudaLaunchConfig_t *config, int *early);
+
+/* A kernel's __launch_bounds__: launches with more threads fail. `text` has "kernel = " and its name. Returns true. */
+int emu_set_bound(const void *function, unsigned threads, const char *text);
 
 /* One __shared__ declaration; the rewriter makes a static one of each. */
 typedef struct emu_shared_site {
@@ -150,6 +158,10 @@ void emu_yield(void);
 
 /* __threadfence() */
 void emu_fence(void);
+
+/* griddepcontrol.wait and .launch_dependents: launches follow each other here, but the checker wants to know (check_overlap.c). */
+void emu_dependency_wait(void);
+void emu_launch_dependents(void);
 
 /* What the emulator itself reads or writes for the running thread (a matrix load, say) and instrumentation cannot see: tell the checker
  * and the counter, before it happens. To act for another lane, set emu_self first. */

@@ -9,9 +9,10 @@ static int captures; /* streams that capture now */
 
 bool emu_any_capture(void) { return captures > 0; }
 
-static cudaError_t run(const emu_work *work) {
+static cudaError_t run(const emu_work *work, cudaStream_t stream) {
+  if (work->type != cudaGraphNodeTypeKernel) emu_stream_settle(stream == emu_stream(0) ? NULL : stream); /* the default stream waits for the others */
   switch (work->type) {
-    case cudaGraphNodeTypeKernel: return emu_run_call(&work->call);
+    case cudaGraphNodeTypeKernel: return emu_run_call(&work->call, &stream->past);
     case cudaGraphNodeTypeMemcpy:
       memmove(work->dst, work->src, work->bytes);
       EMU_TELL(copied, work->dst, work->src, work->bytes);
@@ -45,14 +46,17 @@ static cudaError_t record(cudaGraph_t graph, const emu_work *work) {
   return cudaSuccess;
 }
 
-cudaError_t emu_enqueue(cudaStream_t handle, const emu_work *work) {
+cudaError_t emu_enqueue(cudaStream_t handle, const emu_work *enqueued) {
   cudaStream_t stream = emu_stream(handle);
-  if (stream->capture == NULL) {
-    if (emu_stream_blocks_capture(stream)) return cudaErrorStreamCaptureImplicit;
-    return run(work);
-  }
+  emu_work work = *enqueued;
+  if (stream->capture == NULL && emu_stream_blocks_capture(stream)) return cudaErrorStreamCaptureImplicit;
+  /* A kernel overtakes only the one before it in its own stream. The nodes of a graph are replayed in one row: it is the one before it there. */
+  if (stream->in_order || (stream->capture != NULL && stream->capture->last != stream)) work.call.early = 0;
+  stream->in_order = false;
+  if (stream->capture == NULL) return run(&work, stream);
   if (stream->capture->spoiled) return cudaErrorStreamCaptureInvalidated;
-  return record(stream->capture, work);
+  stream->capture->last = stream;
+  return record(stream->capture, &work);
 }
 
 static cudaGraph_t new_graph(void) {
@@ -136,7 +140,9 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   EMU_TRY(emu_sticky());
   if (exec == NULL) return emu_error(cudaErrorInvalidValue);
+  emu_stream(stream)->in_order = true; /* a graph begins when all before it has ended, and what follows begins when all of it has */
   for (const struct CUgraphNode_st *node = ((cudaGraph_t)exec)->first; node != NULL; node = node->next) EMU_TRY(emu_enqueue(stream, &node->work));
+  emu_stream(stream)->in_order = true;
   return cudaSuccess;
 }
 

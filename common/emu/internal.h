@@ -24,12 +24,34 @@ typedef struct emu_kernel {
   char *name;                     /* NULL before the first launch */
   size_t static_shared;           /* bytes declared in the last launch */
   size_t max_dynamic_shared;      /* cudaFuncSetAttribute */
+  unsigned bound;                 /* threads of a block, by its __launch_bounds__; 0: it has none */
+  const char *bound_text;         /* then: has its name behind "kernel = " */
 } emu_kernel;
+
+/* Launches of a stream that may still be at work; newest first. By their marks in the checker's shadow (check_overlap.c). */
+enum { EMU_OVERLAPPING = 8 };
+typedef struct emu_flight {
+  int count;
+  uint32_t mark[EMU_OVERLAPPING];
+} emu_flight;
+
+/* The last kernel of a stream, if the next one may begin before it has ended; else all 0. */
+typedef struct emu_past {
+  uint64_t serial;
+  uint32_t mark;
+  bool waited;                    /* it has run griddepcontrol.wait, so before it ended, those it waited for had */
+  bool late;                      /* its dependents cannot begin before that */
+  emu_flight before, after;       /* what could be at work beside it: before its wait, after */
+} emu_past;
 
 struct emu_launch {
   emu_call call;
   emu_kernel *kernel;
   uint64_t serial;                /* counts launches; never 0 */
+  uint32_t mark;                  /* the same, as the checker's shadow knows it */
+  emu_past *past;                 /* of its stream; the checker replaces it when the launch ends */
+  emu_flight before, after;       /* what may be at work beside it: before griddepcontrol.wait, after */
+  int waited, late;               /* atomic; as in emu_past */
   unsigned threads_per_block;
   uint64_t block_count;
   uint64_t next_block;            /* atomic: the next to run */
@@ -81,12 +103,11 @@ void emu_warp_exit(emu_warp *w);
 uint64_t emu_random(uint64_t *state);                   /* a step of splitmix64 */
 
 /* pool.c */
-int emu_worker_count(void);
 uint64_t emu_seed(void);
 void emu_pool_run(emu_launch *launch);                  /* on all workers; returns when all blocks are done */
 
 /* launch.c */
-cudaError_t emu_run_call(const emu_call *call);         /* runs now */
+cudaError_t emu_run_call(const emu_call *call, emu_past *past); /* runs now */
 emu_kernel *emu_kernel_of(const void *function, const char *name);
 
 /* shared.c */

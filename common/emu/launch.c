@@ -16,26 +16,54 @@ static emu_kernel *find_kernel(const void *function) {
   return k;
 }
 
-/* The function's own name, with the numbers of a template. A launch may have written a pointer's name; and a function that only its file sees
- * has none. */
-static char *name_of(const void *function, const char *launched_as) {
+/* The function's own name, with the numbers of a template. A launch may have written a pointer's name. A function that only its file sees has
+ * no symbol; then the compiler has told its name if it has __launch_bounds__. */
+static char *name_of(const emu_kernel *k, const char *launched_as) {
   Dl_info info;
-  if (dladdr(function, &info) != 0 && info.dli_sname != NULL && info.dli_saddr == function) return symbol_readable(info.dli_sname);
-  return launched_as == NULL ? NULL : strdup(launched_as);
+  if (dladdr(k->function, &info) != 0 && info.dli_sname != NULL && info.dli_saddr == k->function) return symbol_readable(info.dli_sname);
+  const char *told = k->bound_text != NULL ? strstr(k->bound_text, "kernel = ") : NULL;
+  if (told == NULL) return launched_as == NULL ? NULL : strdup(launched_as);
+  told += strlen("kernel = ");
+  told += *told == '&';
+  const char *end = strstr(told, "; unsigned"); /* gcc; clang has a comma */
+  if (end == NULL) end = strstr(told, ", threads = ");
+  return end != NULL ? strndup(told, (size_t)(end - told)) : strdup(told);
 }
 
-/* Adds the kernel when it is new, and learns its name if that was unknown. */
-emu_kernel *emu_kernel_of(const void *function, const char *name) {
+/* Adds the kernel when it is new. */
+static emu_kernel *entry_of(const void *function) {
   emu_kernel *k = find_kernel(function);
-  if (k == NULL) {
-    k = calloc(1, sizeof *k);
-    if (k == NULL) abort();
-    k->function = function;
-    k->next = kernels;
-    kernels = k;
-  }
-  if (k->name == NULL) k->name = name_of(function, name);
+  if (k != NULL) return k;
+  k = calloc(1, sizeof *k);
+  if (k == NULL) abort();
+  k->function = function;
+  k->next = kernels;
+  return kernels = k;
+}
+
+/* The same, and learns its name if that was unknown. */
+emu_kernel *emu_kernel_of(const void *function, const char *name) {
+  emu_kernel *k = entry_of(function);
+  if (k->name == NULL) k->name = name_of(k, name);
   return k;
+}
+
+/* Called before main, so nobody else is at the table. */
+int emu_set_bound(const void *function, unsigned threads, const char *text) {
+  emu_kernel *k = entry_of(function);
+  k->bound = threads;
+  k->bound_text = text;
+  return 1;
+}
+
+/* More threads than the kernel's registers were cut for: a line, because the error says nothing. */
+static bool exceeds_bound(const emu_call *call, const emu_kernel *kernel) {
+  const unsigned threads = call->block.x * call->block.y * call->block.z;
+  if (kernel->bound == 0 || threads <= kernel->bound) return false;
+  fflush(stdout);
+  fprintf(stderr, "emulator: %s: a block of (%u,%u,%u), %u threads, but its __launch_bounds__ says %u; launched at %s:%d\n", kernel->name, call->block.x,
+          call->block.y, call->block.z, threads, kernel->bound, call->where.file, call->where.line);
+  return true;
 }
 
 /* The limits that CUDA checks before it starts anything. */
@@ -44,6 +72,7 @@ static cudaError_t check_configuration(const emu_call *call, const emu_kernel *k
   if (g.x == 0 || g.y == 0 || g.z == 0 || b.x == 0 || b.y == 0 || b.z == 0) return cudaErrorInvalidConfiguration;
   if (g.x > 0x7FFFFFFFu || g.y > 65535 || g.z > 65535) return cudaErrorInvalidConfiguration;
   if (b.x > 1024 || b.y > 1024 || b.z > 64 || (uint64_t)b.x * b.y * b.z > EMU_MAX_THREADS) return cudaErrorInvalidConfiguration;
+  if (exceeds_bound(call, kernel)) return cudaErrorInvalidValue;
   const size_t total = kernel->static_shared + call->shared_bytes;
   if (total > EMU_MAX_SHARED || (total > EMU_DEFAULT_SHARED && call->shared_bytes > kernel->max_dynamic_shared)) return cudaErrorInvalidValue;
   return cudaSuccess;
@@ -61,9 +90,9 @@ static void shuffle_blocks(emu_launch *launch, uint64_t seed) {
   while (common_divisor(launch->block_step, n) != 1);
 }
 
-cudaError_t emu_run_call(const emu_call *call) {
+cudaError_t emu_run_call(const emu_call *call, emu_past *past) {
   static uint64_t serial;
-  emu_launch launch = {.call = *call, .lock = PTHREAD_MUTEX_INITIALIZER};
+  emu_launch launch = {.call = *call, .past = past, .lock = PTHREAD_MUTEX_INITIALIZER};
   pthread_mutex_lock(&launching);
   launch.kernel = emu_kernel_of(call->function, call->name);
   launch.call.name = launch.kernel->name;
@@ -93,6 +122,20 @@ cudaError_t emu_launch_kernel(const emu_call *call) {
   return emu_error(emu_enqueue(call->stream, &work));
 }
 
+cudaError_t emu_read_attributes(const cudaLaunchConfig_t *config, int *early) {
+  if (config == NULL || (config->attrs == NULL && config->numAttrs > 0)) return emu_error(cudaErrorInvalidValue);
+  for (unsigned i = 0; i < config->numAttrs; i++) {
+    const cudaLaunchAttribute *a = &config->attrs[i];
+    if (a->id == cudaLaunchAttributeProgrammaticStreamSerialization) *early = a->val.programmaticStreamSerializationAllowed != 0;
+    else if (a->id != cudaLaunchAttributeIgnore) {
+      fprintf(stderr, "emulator: cudaLaunchKernelEx: launch attribute %d is not emulated, expected programmatic stream serialization (%d)\n", (int)a->id,
+              (int)cudaLaunchAttributeProgrammaticStreamSerialization);
+      return emu_error(cudaErrorNotSupported);
+    }
+  }
+  return cudaSuccess;
+}
+
 cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value) {
   EMU_TRY(emu_sticky());
   if (function == NULL) return emu_error(cudaErrorInvalidDeviceFunction);
@@ -109,7 +152,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *fu
   if (function == NULL) return emu_error(cudaErrorInvalidDeviceFunction);
   const emu_kernel *k = emu_kernel_of(function, NULL);
   const size_t left = EMU_DEFAULT_SHARED - k->static_shared;
-  *attributes = (cudaFuncAttributes){.sharedSizeBytes = k->static_shared, .maxThreadsPerBlock = EMU_MAX_THREADS, .ptxVersion = 90, .binaryVersion = 90,
+  *attributes = (cudaFuncAttributes){.sharedSizeBytes = k->static_shared, .maxThreadsPerBlock = k->bound != 0 ? (int)k->bound : EMU_MAX_THREADS, .ptxVersion = 90, .binaryVersion = 90,
                                      .maxDynamicSharedSizeBytes = (int)(k->max_dynamic_shared > left ? k->max_dynamic_shared : left)};
   return cudaSuccess;
 }

@@ -1,8 +1,9 @@
-/* rewrite in.cu out.cpp: turns the two things of CUDA that are no C++ into C++, line by line in place.
+/* rewrite in.cu out.cpp: turns what is CUDA and no C++ into C++, line by line in place.
  *
  *   kernel<A, B><<<grid, block, shared, stream>>>(args)     emu_configure("kernel<A, B>", kernel<A, B>, grid, block, shared, stream)(args)
  *   __shared__ float tile[16][17];                          a reference into the block's shared memory (emu_shared in emu.h)
  *   extern __shared__ float all[];                          a pointer to its dynamic part
+ *   __launch_bounds__(N) k(int i) {                         as it is, and behind the brace what makes N known (rewrite_bounds.c)
  *   #pragma unroll                                          nothing: the host compiler warns of it
  *
  * Comments, strings and other directives stay as they are; the bodies of macros are rewritten like the rest. The output starts with a
@@ -15,21 +16,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether token i is this name or sign. */
-static bool is(const token_list *list, size_t i, const char *what) {
+bool is(const token_list *list, size_t i, const char *what) {
   if (i >= list->count) return false;
   const token *t = &list->at[i];
   return t->kind != STRING && t->kind != DIRECTIVE && t->end - t->start == strlen(what) && strncmp(source + t->start, what, strlen(what)) == 0;
 }
 
-static bool is_any(const token_list *list, size_t i, const char *const *names) {
+bool is_any(const token_list *list, size_t i, const char *const *names) {
   for (; *names; names++)
     if (is(list, i, *names)) return true;
   return false;
 }
 
-/* The token behind the bracket that matches the one at i; the list's end if none does. */
-static size_t behind_match(const token_list *list, size_t i) {
+size_t behind_match(const token_list *list, size_t i) {
   int depth = 0;
   for (; i < list->count; i++) {
     if (is(list, i, "(") || is(list, i, "[") || is(list, i, "{")) depth++;
@@ -39,8 +38,7 @@ static size_t behind_match(const token_list *list, size_t i) {
   return i;
 }
 
-/* Tokens [first, end) as one line: where there was space or a comment between two, one space. */
-static void put_tokens(text *t, const token_list *list, size_t first, size_t end) {
+void put_tokens(text *t, const token_list *list, size_t first, size_t end) {
   for (size_t i = first; i < end; i++) {
     if (list->at[i].kind == DIRECTIVE) fail_at(list->at[i].start, "a directive inside a declaration or a kernel's name, expected none");
     if (i > first && list->at[i].start > list->at[i - 1].end) put_string(t, " ");
@@ -64,8 +62,7 @@ static size_t opening(const token_list *list, size_t i) {
   return list->count;
 }
 
-/* The first token of the kernel's name, which ends before token `launch`: a::b<C, D>, table[i].kernel, (*pointer). */
-static size_t kernel_start(const token_list *list, size_t launch) {
+size_t kernel_start(const token_list *list, size_t launch) {
   size_t i = launch; /* the name starts at i or before */
   for (;;) {
     if (i > 0 && (is(list, i - 1, ">") || is(list, i - 1, "]"))) { /* template arguments, an index: of the name before them */
@@ -282,6 +279,8 @@ void rewrite_list(const token_list *list, bool macro) {
       rewrite_launch(list, i);
     } else if (is(list, i, "__shared__")) {
       rewrite_shared(list, i, function[depth]);
+    } else if (is(list, i, "__launch_bounds__")) {
+      rewrite_bounds(list, i);
     }
   }
 }

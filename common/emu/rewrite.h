@@ -1,4 +1,4 @@
-/* What the rewriter's two files share: rewrite_scan.c turns a source into tokens, rewrite.c turns tokens into edits of the source. */
+/* What the rewriter's files share: rewrite_scan.c turns a source into tokens, rewrite.c and rewrite_bounds.c turn tokens into edits of the source. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,6 +36,19 @@ void rewrite_list(const token_list *list, bool macro);
 bool is_parameter(const token_list *list, const token *t); /* of the macro whose body the list is */
 void add_token(token_list *list, token_kind kind, size_t start, size_t end);
 
+/* Whether token i is this name or sign; one of these, the last of which is NULL. */
+bool is(const token_list *list, size_t i, const char *what);
+bool is_any(const token_list *list, size_t i, const char *const *names);
+
+/* The token behind the bracket that matches the one at i; the list's end if none does. */
+size_t behind_match(const token_list *list, size_t i);
+
+/* The first token of the kernel's name, which ends before token `behind`: a::b<C, D>, table[i].kernel, (*pointer). */
+size_t kernel_start(const token_list *list, size_t behind);
+
+/* Makes known to the runtime what the __launch_bounds__ at token i says. */
+void rewrite_bounds(const token_list *list, size_t i);
+
 /* Whether a directive starts with these one or two words. */
 bool directive_is(size_t position, const char *first, const char *second);
 
@@ -47,6 +60,7 @@ void write_result(const char *to);
 
 void put(text *t, const char *bytes, size_t n);
 void put_string(text *t, const char *string);
+void put_tokens(text *t, const token_list *list, size_t first, size_t end); /* [first, end) as one line: where there was space or a comment, one space */
 void put_quoted(text *t, const char *string); /* as a string literal */
 
 /* Prints file:line: and the message; exit status 2. */

@@ -20,6 +20,10 @@ bool emu_stream_blocks_capture(cudaStream_t stream) {
   return blocks;
 }
 
+void emu_stream_settle(cudaStream_t stream) {
+  for (struct CUstream_st *s = stream != NULL ? stream : &default_stream; s != NULL; s = stream != NULL ? NULL : s->next) s->past = (emu_past){0};
+}
+
 void emu_stream_end_capture(cudaGraph_t graph) {
   for (struct CUstream_st *s = default_stream.next; s != NULL; s = s->next)
     if (s->capture == graph) s->capture = NULL;
@@ -51,7 +55,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   EMU_TRY(emu_sticky());
   cudaStream_t stream = emu_stream(handle);
-  if (stream->capture == NULL) return cudaSuccess;
+  if (stream->capture == NULL) {
+    emu_stream_settle(stream);
+    return cudaSuccess;
+  }
   stream->capture->spoiled = true;
   return emu_error(cudaErrorStreamCaptureUnsupported);
 }
@@ -64,6 +71,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
   EMU_TRY(emu_sticky());
   if (event == NULL) return emu_error(cudaErrorInvalidResourceHandle);
   cudaStream_t stream = emu_stream(handle);
+  stream->in_order = true;
   if (event->capture != NULL && event->capture != stream->capture) {
     if (stream->capture != NULL) return emu_error(cudaErrorStreamCaptureUnmatched);
     stream->capture = event->capture;
@@ -99,6 +107,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   EMU_TRY(emu_sticky());
+  emu_stream_settle(NULL); /* of its own stream alone; too much, then: no defect is invented */
   return event == NULL ? emu_error(cudaErrorInvalidResourceHandle) : cudaSuccess;
 }
 

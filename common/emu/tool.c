@@ -19,6 +19,9 @@ void emu_atomic_end(void) {
   if (emu_self != NULL) EMU_TELL(atomic_end);
 }
 
+void emu_dependency_wait(void) { EMU_TELL(dependency_wait); }
+void emu_launch_dependents(void) { EMU_TELL(launch_dependents); }
+
 void emu_fence(void) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   if (emu_self != NULL) EMU_TELL(fence);

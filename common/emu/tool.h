@@ -24,6 +24,8 @@ typedef struct emu_tool {
   void (*warp_sync)(emu_warp *warp, unsigned lanes);
   void (*fence)(void);               /* the running thread orders its accesses for other blocks */
   void (*thread_exit)(emu_thread *t);
+  void (*dependency_wait)(void);     /* the running thread runs griddepcontrol.wait, .launch_dependents */
+  void (*launch_dependents)(void);
 
   /* An access of the running thread that no instrumentation sees. */
   void (*access)(const void *address, size_t bytes, bool writes, const void *pc);

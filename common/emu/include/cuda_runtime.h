@@ -43,6 +43,17 @@ constexpr size_t emu_greatest(std::initializer_list<size_t> values) {
   return greatest;
 }
 
+/* What the rewriter puts into a kernel with __launch_bounds__(threads, ...): computed when the program starts. */
+template <typename... T>
+constexpr unsigned emu_first(unsigned long long threads, T...) { return (unsigned)threads; }
+template <auto kernel, unsigned threads>
+struct emu_bound {
+  static const bool known;
+  static const char *text() { return __PRETTY_FUNCTION__; }
+};
+template <auto kernel, unsigned threads>
+const bool emu_bound<kernel, threads>::known = emu_set_bound((const void *)kernel, threads, text());
+
 /* kernel<<<grid, block, shared_bytes, stream>>> waiting for its arguments. */
 template <typename... P>
 struct emu_pending_launch {
@@ -63,7 +74,7 @@ struct emu_pending_launch {
 template <typename... P>
 emu_pending_launch<P...> emu_configure(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes = 0,
                                        cudaStream_t stream = nullptr, const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
-  return {kernel, {(const void *)kernel, name, {file, line}, grid, block, shared_bytes, stream, nullptr, nullptr, 0}};
+  return {kernel, {(const void *)kernel, name, {file, line}, grid, block, shared_bytes, stream, nullptr, nullptr, 0, 0}};
 }
 
 template <typename... P, size_t... I>
@@ -77,6 +88,28 @@ cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void *
                              const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
   cudaGetLastError();
   emu_launch_array(emu_configure("cudaLaunchKernel", kernel, grid, block, shared_bytes, stream, file, line), arguments, std::index_sequence_for<P...>());
+  return cudaPeekAtLastError();
+}
+
+/* A launch configuration, and the line that passes it on. */
+struct emu_config {
+  const cudaLaunchConfig_t *config;
+  const char *file;
+  int line;
+  emu_config(const cudaLaunchConfig_t *c, const char *f = __builtin_FILE(), int l = __builtin_LINE()) : config(c), file(f), line(l) {}
+};
+
+/* The same with attributes; arguments convert to the parameters' types. */
+template <typename... P, typename... A>
+cudaError_t cudaLaunchKernelEx(emu_config by, void (*kernel)(P...), A &&...arguments) {
+  int early = 0;
+  const cudaError_t status = emu_read_attributes(by.config, &early);
+  if (status != cudaSuccess) return status;
+  cudaGetLastError();
+  const cudaLaunchConfig_t &c = *by.config;
+  emu_pending_launch<P...> pending = emu_configure("cudaLaunchKernelEx", kernel, c.gridDim, c.blockDim, c.dynamicSmemBytes, c.stream, by.file, by.line);
+  pending.call.early = early;
+  pending(std::forward<A>(arguments)...);
   return cudaPeekAtLastError();
 }
 

@@ -144,6 +144,33 @@ typedef struct cudaFuncAttributes {
   int maxDynamicSharedSizeBytes, preferredShmemCarveout;
 } cudaFuncAttributes;
 
+/* cudaLaunchKernelEx: of the attributes, programmatic stream serialization alone is known here. */
+typedef enum cudaLaunchAttributeID {
+  cudaLaunchAttributeIgnore = 0,
+  cudaLaunchAttributeCooperative = 2,
+  cudaLaunchAttributeClusterDimension = 4,
+  cudaLaunchAttributeProgrammaticStreamSerialization = 6
+} cudaLaunchAttributeID;
+typedef union cudaLaunchAttributeValue {
+  char pad[64];
+  int cooperative;
+  struct {
+    unsigned int x, y, z;
+  } clusterDim;
+  int programmaticStreamSerializationAllowed;
+} cudaLaunchAttributeValue;
+typedef struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
+} cudaLaunchAttribute;
+typedef struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute *attrs;
+  unsigned int numAttrs;
+} cudaLaunchConfig_t;
+
 /* kernelParams and extra are always NULL here. */
 typedef struct cudaKernelNodeParams {
   void *func;
@@ -195,6 +222,8 @@ void emu_mark_array(const void *start, size_t bytes, const char *name);
 void emu_mark_uninitialised(const void *start, size_t bytes);
 /* What watches kernels in this program: "checker", "counter", or NULL in the run build. */
 const char *emu_tool_name(void);
+/* The threads of the host that run blocks. */
+int emu_worker_count(void);
 /* For the count build, which sees memory but no arithmetic: how many floating-point operations the launches that follow are for, and whose they are
  * ("05i"; copied; NULL: nobody says). */
 void emu_count_work(double flops, const char *whose);
@@ -227,7 +256,7 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type);
 cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams *params);
 
-/* kernels */
+/* kernels; cudaLaunchKernel and cudaLaunchKernelEx are in cuda_runtime.h */
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *function);
 cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value);
 cudaError_t cudaFuncGetName(const char **name, const void *function); /* as written in its launch: known from the first launch on */

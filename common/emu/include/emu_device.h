@@ -18,6 +18,8 @@ static inline int __syncthreads_or(int predicate, EMU_HERE) { return emu_barrier
 static inline void __threadfence() { emu_fence(); }
 static inline void __threadfence_block() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 static inline void __threadfence_system() { emu_fence(); }
+static inline void cudaGridDependencySynchronize() { emu_dependency_wait(); }
+static inline void cudaTriggerProgrammaticLaunchCompletion() { emu_launch_dependents(); }
 static inline void __nanosleep(unsigned) { emu_yield(); }
 [[noreturn]] static inline void __trap(EMU_HERE) { emu_fail("__trap() at %s:%d", file, line); }
 
