@@ -111,7 +111,7 @@ static void json_text(FILE *f, const char *text) {
   fputc('"', f);
 }
 
-static const char *const status_names[] = {[RESULT_RIGHT] = "right", [RESULT_WRONG] = "wrong", [RESULT_SKIPPED] = "skipped"};
+static const char *const status_names[] = {[RESULT_UNVERIFIED] = "unverified", [RESULT_RIGHT] = "right", [RESULT_WRONG] = "wrong", [RESULT_SKIPPED] = "skipped"};
 
 /* What one row says, in both files. */
 typedef struct {
@@ -222,6 +222,9 @@ void report_row(report *r, const result_row *row) {
   } else if (row->status == RESULT_WRONG) {
     r->wrong++;
     fprintf(out, "  WRONG %s: %s\n", name, row->note);
+  } else if (row->status == RESULT_UNVERIFIED) {
+    r->unverified++;
+    fprintf(out, "  UNVERIFIED %s: %s\n", name, row->note);
   } else {
     r->right++;
     fprintf(out, "  %-4s right: ", name);
@@ -300,8 +303,10 @@ int report_close(report *r) {
   const bool csv = publish(r->csv, r->csv_path), json = publish(r->json, r->json_path);
   if (!csv || !json) fprintf(stderr, "%s: %s: could not be written: %s\n", csv ? "--json" : "--csv", csv ? r->json_path : r->csv_path, strerror(errno));
   print_choices(r);
-  fprintf(r->text, "\n%d right, %d wrong, %d skipped\n", r->right, r->wrong, r->skipped);
-  return r->wrong || !csv || !json ? 1 : 0;
+  fprintf(r->text, "\n%d right, %d wrong, %d skipped", r->right, r->wrong, r->skipped);
+  if (r->unverified) fprintf(r->text, ", %d unverified", r->unverified);
+  fprintf(r->text, "\n");
+  return r->wrong || r->unverified || !csv || !json ? 1 : 0;
 }
 
 void report_discard(report *r) {
