@@ -199,7 +199,8 @@ static void json_row(report *r, const result_row *row, const figures *f) {
     fprintf(out, ", \"us_median\": %.3f, \"us_min\": %.3f, \"us_p90\": %.3f, \"tflops\": %.4f, \"gbps\": %.2f", t->median_us, t->min_us, t->p90_us,
             f->tflops, f->gbps);
     if (t->warm_us > 0) fprintf(out, ", \"us_warm\": %.3f", t->warm_us);
-    if (t->clock_mhz > 0) fprintf(out, ", \"sm_clock_mhz\": %.0f, \"power_w\": %.0f", t->clock_mhz, t->power_watts);
+    if (t->clock_mhz > 0) fprintf(out, ", \"sm_clock_mhz\": %.0f", t->clock_mhz);
+    if (t->power_watts > 0) fprintf(out, ", \"power_w\": %.0f", t->power_watts);
     if (row->cudnn && row->cudnn->version)
       fprintf(out, ", \"cudnn\": \"%s\", \"cudnn_best_us\": %.3f, \"cudnn_best_plan\": \"%s\", \"cudnn_heur_us\": %.3f, \"cudnn_heur_plan\": \"%s\"", f->cudnn,
               row->cudnn->best_us, row->cudnn->best_plan, row->cudnn->heuristic_us, row->cudnn->heuristic_plan);
