@@ -9,8 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/sources.h"
+
 static const char csv_header[] =
-    "gpu,sms,sm_clock_mhz,power_w,driver,cuda,cudnn,date,shape,name,count,pass,dtype,layout,kernel,status,exact,bound_share,"
+    "gpu,sms,sm_clock_mhz,power_w,driver,cuda,cudnn,date,shape,name,count,pass,dtype,layout,kernel,source,status,exact,bound_share,"
     "us_median,us_min,us_p90,us_warm,samples,tflops,gbps,floor_us,floor_share,"
     "cudnn_best_us,cudnn_best_plan,cudnn_heur_us,ratio_best,ratio_heur,note\n";
 
@@ -150,8 +152,8 @@ static void csv_row(const report *r, const result_row *row, const figures *f) {
   if (row->timed && row->time->power_watts > 0) fprintf(out, "%.0f", row->time->power_watts);
   fprintf(out, ",%s,%s,%s,%s,%s,", f->driver, f->cuda, f->cudnn, r->date, f->shape);
   csv_text(out, row->problem->name);
-  fprintf(out, ",%d,%s,%s,%s,%s,%s,%s,", row->problem->repeat, pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), k->name,
-          status_names[row->status], row->exact_checked ? "yes" : "no");
+  fprintf(out, ",%d,%s,%s,%s,%s,%s,%s,%s,", row->problem->repeat, pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), k->name,
+          source_hash(k->name), status_names[row->status], row->exact_checked ? "yes" : "no");
   if (row->bound_checked) fprintf(out, "%.4f", row->worst_share);
   if (row->timed) {
     fprintf(out, ",%.3f,%.3f,%.3f,", row->time->median_us, row->time->min_us, row->time->p90_us);
@@ -191,6 +193,7 @@ static void json_row(report *r, const result_row *row, const figures *f) {
   fprintf(out, ", \"count\": %d, \"pass\": \"%s\", \"dtype\": \"%s\", \"layout\": \"%s\", \"kernel\": \"%s\", \"idea\": ", row->problem->repeat,
           pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), k->name);
   json_text(out, k->idea);
+  if (*source_hash(k->name)) fprintf(out, ", \"source\": \"%s\"", source_hash(k->name));
   fprintf(out, ", \"status\": \"%s\", \"exact\": %s", status_names[row->status], row->exact_checked ? "true" : "false");
   if (row->bound_checked && isfinite(row->worst_share)) fprintf(out, ", \"bound_share\": %.6f", row->worst_share);
   if (f->floor_us > 0) fprintf(out, ", \"floor_us\": %.3f", f->floor_us);

@@ -14,8 +14,8 @@ for limit in 60000 100000 140000 180000 220000 260000 300000 340000 400000 50000
   grep -q '^no memory for the reference' "$folder/log" && reference=$((reference + 1))
   if [ $status -eq 0 ]; then
     fits=$((fits + 1))
-    if grep -q ',02a,right,yes,0' "$folder/o.csv" && grep -q '^1 right, 0 wrong, 0 skipped$' "$folder/log"; then break; fi
-    grep -q ',02a,skipped,' "$folder/o.csv" || { bad=$((bad + 1)) && diag "with $limit KB:" "$(tail -n 3 "$folder/log")"; }
+    if grep -q ',02a,[0-9a-f]*,right,yes,0' "$folder/o.csv" && grep -q '^1 right, 0 wrong, 0 skipped$' "$folder/log"; then break; fi
+    grep -q ',02a,[0-9a-f]*,skipped,' "$folder/o.csv" || { bad=$((bad + 1)) && diag "with $limit KB:" "$(tail -n 3 "$folder/log")"; }
   else
     refused=$((refused + 1))
     if grep -q ' right: ' "$folder/log" || grep -qs ',right,' "$folder/o.csv"; then
