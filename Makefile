@@ -44,7 +44,7 @@ folder = $(filter $(1)_%,$(STEP_FOLDERS))
 TOOLS := $(patsubst common/tools/%.c,%,$(wildcard common/tools/*.c))
 HARNESS := $(patsubst %,$(B)/%.o,$(wildcard common/*.c common/*.cu) 00_cpu_reference/a_definition.c)
 LIBRARY := $(B)/libharness.a
-step_objects = $(filter-out $(HARNESS),$(patsubst %,$(B)/%.o,$(wildcard $(call folder,$(1))/*.c $(call folder,$(1))/*.cu)))
+step_objects = $(filter-out $(HARNESS),$(patsubst %,$(B)/%.o,$(wildcard $(call folder,$(1))/*.c $(call folder,$(1))/*.cu))) $(B)/$(call folder,$(1))/kernel_sources.c.o
 # Tests of the emulator itself make no sense on a GPU; emu_features and emu_half hold on both: what they prove of the emulator, a GPU does too.
 EMU_ONLY = $(if $(filter cuda,$(BACKEND)),tests/emu_api% tests/emu_failures% tests/emu_rewrite% tests/emu_aarch64% tests/emu_sms% tests/check_% tests/count_%)
 # One program for each step: tests/identities.c with the step's table of kernels.
@@ -90,6 +90,11 @@ $(STAMP): force
 $(B)/%.c.o: %.c $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,$(notdir $(CC)) $<)
+	$(Q)$(CC) $(CFLAGS_ALL) -c $< -o $@
+# The hashes of a step's kernels, for their rows: written, and compiled, again only when one has changed.
+$(B)/%/kernel_sources.c: force
+	@mkdir -p $(@D); scripts/sources.pl table $* >$@.new && { cmp -s $@.new $@ || cp $@.new $@; } && rm $@.new
+$(B)/%/kernel_sources.c.o: $(B)/%/kernel_sources.c $(STAMP)
 	$(Q)$(CC) $(CFLAGS_ALL) -c $< -o $@
 # The CPU contender and the measured roof use every instruction of this CPU.
 $(B)/00_cpu_reference/%.c.o: private OPTIMIZE := $(if $(DEBUG),-O0,-O3) $(NATIVE)
@@ -155,7 +160,7 @@ $(B)/tests/%: $(B)/tests/%.cu.o $(LIBRARY)
 	$(Q)$(LINK)
 # Its step_main() comes before the library's. Step 01's kernels are there for every step, to compare with.
 define identities_rule
-$(B)/tests/identities_$(1): $(B)/tests/identities.c.o $(call step_objects,$(1)) $(filter-out %/main.c.o,$(call step_objects,01)) $(LIBRARY)
+$(B)/tests/identities_$(1): $(B)/tests/identities.c.o $(call step_objects,$(1)) $(filter-out %/main.c.o %/kernel_sources.c.o,$(call step_objects,01)) $(LIBRARY)
 	@mkdir -p $$(@D)
 	$$(call say,link $$@)
 	$$(Q)$$(LINK)
@@ -166,7 +171,7 @@ $(foreach s,$(filter-out 00,$(STEPS)),$(eval $(call identities_rule,$(s))))
 $(LIBRARY): $(HARNESS) $(RUNTIME) $(STAMP)
 	$(Q)rm -f $@ && ar rcs $@ $(filter-out $(STAMP),$^)
 
-.PHONY: help all steps bench batch plots test image docs figures train nvcc-check compare-counts calibrate cublas cuts clean
+.PHONY: help all steps bench batch plots test image docs stale figures train nvcc-check compare-counts calibrate cublas cuts clean
 help:
 	@echo "make bench                 every step: verified, and timed on a GPU; tables and CSV in build/results/"
 	@echo "make test                  all tests; ends with 'N passed, N failed'"
@@ -188,6 +193,7 @@ help:
 	@echo "make calibrate             measure this GPU's limits: bandwidths, rates, latencies; build/results/calibrate.csv (needs a GPU)"
 	@echo "make cublas                cuBLAS's matrix product beside step 05's; build/results/cublas.csv; SHAPE= SUITE= (needs a GPU)"
 	@echo "make cuts                  step 05's model of how products are cut, beside all other cuts; build/results/cuts.csv; SUITE= SHAPE= PASS= (without a GPU: by the committed times)"
+	@echo "make stale                 committed results whose kernel's source has changed since they were measured"
 	@echo "make docs                  put the output of commands into docs/ again (make figures: draw docs/figures/ again; needs matplotlib)"
 	@echo "make train                 the three passes at work: two small layers learn a filter"
 	@echo "make clean                 remove build/"
@@ -211,6 +217,10 @@ image: $(addprefix $(B)/,$(STEPS)) $(B)/tools/image
 # What the docs show is the output of the commands they name.
 docs:
 	@scripts/fill_docs.pl README.md $(wildcard docs/*.md)
+
+# Committed results of kernels that have changed since.
+stale:
+	@scripts/sources.pl stale $(wildcard docs/results/*/*.csv)
 
 # The figures that are drawn, not measured; those of docs/gpu.md, out of what make calibrate measured; and those of the chapters of the steps.
 figures:

@@ -36,8 +36,11 @@ static void write_row(FILE *f, const cudnn_task *task, const machine *m, const c
   csv_text(f, task->problem->name);
   fprintf(f, ",%d,%s,%s,%s,%s,", task->problem->repeat, pass_name(task->pass), dtype_name(task->dtype), layout_name(task->layout), graph);
   csv_text(f, m->device.name);
-  fprintf(f, ",%.0f,%.0f,%s,%s,%d.%d.%d,%s,%.3f,%.3f,%.3f,%s,", turn[best].clock_mhz, turn[best].power_watts, driver, cuda, version / 10000,
-          version / 100 % 100, version % 100, date, turn[best].median_us, turn[best].min_us, turn[best].p90_us, plan->tag);
+  fputc(',', f);
+  if (turn[best].clock_mhz > 0) fprintf(f, "%.0f", turn[best].clock_mhz);
+  fputc(',', f);
+  if (turn[best].power_watts > 0) fprintf(f, "%.0f", turn[best].power_watts);
+  fprintf(f, ",%s,%s,%d.%d.%d,%s,%.3f,%.3f,%.3f,%s,", driver, cuda, version / 10000, version / 100 % 100, version % 100, date, turn[best].median_us, turn[best].min_us, turn[best].p90_us, plan->tag);
   csv_text(f, plan->notes);
   fprintf(f, ",%zu,", plan->workspace);
   if (plan->checked) fprintf(f, "%.4f", plan->worst_share);

@@ -1,6 +1,7 @@
 /* The machine a run happens on: what kernels may ask about it, its limits, and what it felt like while it was timed. */
 #pragma once
 #include "common/kernel.h"
+#include "common/telemetry.h"
 
 /* The ceilings that a floor is computed from. */
 typedef struct machine_peaks {
@@ -16,7 +17,7 @@ typedef struct machine {
   machine_peaks peaks;
   int driver_version, runtime_version; /* as CUDA counts: 13000 for 13.0; 0 on a CPU */
   size_t host_bytes;                   /* physical memory of the host */
-  void *telemetry;                     /* NVML's handle, or NULL */
+  telemetry_calls *telemetry;          /* NULL: nothing is known */
 } machine;
 
 /* Fills *m for the current GPU (or the emulator). Returns 0, or -1 with one line in `error`. */
@@ -25,11 +26,12 @@ int machine_open_gpu(machine *m, char *error, size_t error_size);
 /* Fills *m for the host's CPU; its peaks are left 0 (step 00 measures them). */
 void machine_open_cpu(machine *m);
 
-/* Opens NVML for a CUDA device; NULL where there is none. Closed with the process. */
-void *telemetry_open(int cuda_device);
+/* Clock of the SMs at this moment, in MHz; 0 where the machine does not tell. */
+double machine_clock_mhz(const machine *m);
 
-/* Clock of the SMs in MHz and board power in W at this moment, 0 where the machine does not tell. */
-void machine_telemetry(const machine *m, double *clock_mhz, double *power_watts);
+/* Power of the board in W, as its sensor saw it last: on Hopper over 25 ms of the last 125 (Z. Yang, K. Adamek, W. Armour, "Part-time power
+ * measurements", 2023). So it is a kernel's own if nothing else ran for so long. 0 where the driver has no more than the average of a second. */
+double machine_power_watts(const machine *m);
 
 /* Seconds to move these bytes: reads at the rate of reads, and writes at the rate that together with it makes a copy's. */
 double machine_memory_seconds(const machine_peaks *peaks, conv_traffic bytes);

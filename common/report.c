@@ -9,8 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/sources.h"
+
 static const char csv_header[] =
-    "gpu,sms,sm_clock_mhz,power_w,driver,cuda,cudnn,date,shape,name,count,pass,dtype,layout,kernel,status,exact,bound_share,plain_share,"
+    "gpu,sms,sm_clock_mhz,power_w,driver,cuda,cudnn,date,shape,name,count,pass,dtype,layout,kernel,source,status,exact,bound_share,plain_share,"
     "us_median,us_min,us_p90,us_warm,samples,tflops,gbps,floor_us,floor_share,"
     "cudnn_best_us,cudnn_best_plan,cudnn_plain_share,cudnn_heur_us,cudnn_search,ratio_best,ratio_heur,note\n";
 
@@ -118,7 +120,7 @@ static void json_text(FILE *f, const char *text) {
   fputc('"', f);
 }
 
-static const char *const status_names[] = {[RESULT_RIGHT] = "right", [RESULT_WRONG] = "wrong", [RESULT_SKIPPED] = "skipped"};
+static const char *const status_names[] = {[RESULT_UNVERIFIED] = "unverified", [RESULT_RIGHT] = "right", [RESULT_WRONG] = "wrong", [RESULT_SKIPPED] = "skipped"};
 
 /* What one row says, in both files. */
 typedef struct {
@@ -157,8 +159,8 @@ static void csv_row(const report *r, const result_row *row, const figures *f) {
   if (row->timed && row->time->power_watts > 0) fprintf(out, "%.0f", row->time->power_watts);
   fprintf(out, ",%s,%s,%s,%s,%s,", f->driver, f->cuda, f->cudnn, r->date, f->shape);
   csv_text(out, row->problem->name);
-  fprintf(out, ",%d,%s,%s,%s,%s,%s,%s,", row->problem->repeat, pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), k->name,
-          status_names[row->status], row->exact_checked ? "yes" : "no");
+  fprintf(out, ",%d,%s,%s,%s,%s,%s,%s,%s,", row->problem->repeat, pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), k->name,
+          source_hash(k->name), status_names[row->status], row->exact_checked ? "yes" : "no");
   if (row->bound_checked) fprintf(out, "%.4f,%.4f", row->worst_share, row->plain_share);
   else fputc(',', out);
   if (row->timed) {
@@ -199,6 +201,7 @@ static void json_row(report *r, const result_row *row, const figures *f) {
   fprintf(out, ", \"count\": %d, \"pass\": \"%s\", \"dtype\": \"%s\", \"layout\": \"%s\", \"kernel\": \"%s\", \"idea\": ", row->problem->repeat,
           pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), k->name);
   json_text(out, k->idea);
+  if (*source_hash(k->name)) fprintf(out, ", \"source\": \"%s\"", source_hash(k->name));
   fprintf(out, ", \"status\": \"%s\", \"exact\": %s", status_names[row->status], row->exact_checked ? "true" : "false");
   if (row->bound_checked && isfinite(row->worst_share)) fprintf(out, ", \"bound_share\": %.6f, \"plain_share\": %.6f", row->worst_share, row->plain_share);
   if (f->floor_us > 0) fprintf(out, ", \"floor_us\": %.3f", f->floor_us);
@@ -207,7 +210,8 @@ static void json_row(report *r, const result_row *row, const figures *f) {
     fprintf(out, ", \"us_median\": %.3f, \"us_min\": %.3f, \"us_p90\": %.3f, \"tflops\": %.4f, \"gbps\": %.2f", t->median_us, t->min_us, t->p90_us,
             f->tflops, f->gbps);
     if (t->warm_us > 0) fprintf(out, ", \"us_warm\": %.3f", t->warm_us);
-    if (t->clock_mhz > 0) fprintf(out, ", \"sm_clock_mhz\": %.0f, \"power_w\": %.0f", t->clock_mhz, t->power_watts);
+    if (t->clock_mhz > 0) fprintf(out, ", \"sm_clock_mhz\": %.0f", t->clock_mhz);
+    if (t->power_watts > 0) fprintf(out, ", \"power_w\": %.0f", t->power_watts);
     if (row->cudnn && row->cudnn->version)
       fprintf(out, ", \"cudnn\": \"%s\", \"cudnn_best_us\": %.3f, \"cudnn_best_plan\": \"%s\", \"cudnn_plain_share\": %.4f, \"cudnn_heur_us\": %.3f, "
               "\"cudnn_heur_plan\": \"%s\", \"cudnn_search\": \"%s\"", f->cudnn, row->cudnn->best_us, row->cudnn->best_plan, row->cudnn->best_plain_share,
@@ -231,6 +235,9 @@ void report_row(report *r, const result_row *row) {
   } else if (row->status == RESULT_WRONG) {
     r->wrong++;
     fprintf(out, "  WRONG %s: %s\n", name, row->note);
+  } else if (row->status == RESULT_UNVERIFIED) {
+    r->unverified++;
+    fprintf(out, "  UNVERIFIED %s: %s\n", name, row->note);
   } else {
     r->right++;
     fprintf(out, "  %-4s right: ", name);
@@ -311,8 +318,10 @@ int report_close(report *r) {
   const bool csv = publish(r->csv, r->csv_path), json = publish(r->json, r->json_path);
   if (!csv || !json) fprintf(stderr, "%s: %s: could not be written: %s\n", csv ? "--json" : "--csv", csv ? r->json_path : r->csv_path, strerror(errno));
   print_choices(r);
-  fprintf(r->text, "\n%d right, %d wrong, %d skipped\n", r->right, r->wrong, r->skipped);
-  return r->wrong || !csv || !json ? 1 : 0;
+  fprintf(r->text, "\n%d right, %d wrong, %d skipped", r->right, r->wrong, r->skipped);
+  if (r->unverified) fprintf(r->text, ", %d unverified", r->unverified);
+  fprintf(r->text, "\n");
+  return r->wrong || r->unverified || !csv || !json ? 1 : 0;
 }
 
 void report_discard(report *r) {

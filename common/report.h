@@ -6,13 +6,18 @@
 #include "common/machine.h"
 #include "common/timing.h"
 
-typedef enum { RESULT_RIGHT, RESULT_WRONG, RESULT_SKIPPED } result_status;
+typedef enum {
+  RESULT_UNVERIFIED, /* not compared, or not with all that is due: every row begins like this */
+  RESULT_RIGHT,      /* every comparison that was due was made, and passed */
+  RESULT_WRONG,
+  RESULT_SKIPPED, /* never meant to run: the kernel, or this machine, does not do the problem */
+} result_status;
 
 typedef struct result_row {
   const conv_kernel *kernel;
   const conv_problem *problem;
   result_status status;
-  char note[256];        /* why it was skipped, what was wrong, or what the reader should know of the timing */
+  char note[256];        /* why it was skipped or not verified, what was wrong, or what the reader should know of the timing */
   bool exact_checked;    /* the integer run was compared, and equal if status is RESULT_RIGHT */
   bool bound_checked;    /* the random run was compared with the derived bound */
   double worst_share;    /* of the bound, in the random run */
@@ -36,7 +41,7 @@ typedef struct report {
   FILE *text, *csv, *json; /* csv and json may be NULL */
   const char *csv_path, *json_path;
   char date[32];           /* UTC, ISO 8601 */
-  int right, wrong, skipped, json_rows;
+  int right, wrong, skipped, unverified, json_rows;
   const char *choice_rule; /* how the step chooses a kernel; NULL: it does not */
   choice_record choices;
 } report;
@@ -50,7 +55,7 @@ void report_row(report *r, const result_row *row);
 /* Notes whether `chosen` was the fastest of the rows that were timed, if it is among two or more. */
 void report_choice(report *r, const result_row rows[], int count, const char *chosen);
 void report_cudnn(const report *r, const cudnn_figures *c); /* one line, after the rows it belongs to */
-/* Ends the files and prints the count. Returns the exit status: 0, or 1 if a result was wrong or a file could not be written. */
+/* Ends the files and prints the count. Returns the exit status: 0, or 1 if a result was wrong or not verified or a file could not be written. */
 int report_close(report *r);
 /* Ends a report of bad input: nothing is left behind. */
 void report_discard(report *r);

@@ -1,5 +1,6 @@
-/* Clock and power while a kernel is timed, from NVML, the library that comes with the driver. It is loaded at run time, so that nothing
- * has to be there. See machine.h. */
+/* Clock and power while a kernel is timed. See telemetry.h and machine.h. */
+#include "common/telemetry.h"
+
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -7,23 +8,12 @@
 
 #ifdef CUDA_EMULATOR
 
-void *telemetry_open(int cuda_device) { return (void)cuda_device, NULL; }
-
-void machine_telemetry(const machine *m, double *clock_mhz, double *power_watts) {
-  (void)m;
-  *clock_mhz = *power_watts = 0;
-}
+telemetry_calls *telemetry_open(int cuda_device) { return (void)cuda_device, NULL; }
 
 #else
 
-typedef struct {
-  void *device;
-  int (*clock)(void *device, int type, unsigned *mhz);
-  int (*power)(void *device, unsigned *milliwatts);
-} nvml;
-
-void *telemetry_open(int cuda_device) {
-  nvml *n = calloc(1, sizeof *n);
+telemetry_calls *telemetry_open(int cuda_device) {
+  telemetry_calls *n = calloc(1, sizeof *n);
   void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
   if (n && library) {
     int (*init)(void), (*by_bus)(const char *, void **);
@@ -31,6 +21,7 @@ void *telemetry_open(int cuda_device) {
     *(void **)&by_bus = dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2");
     *(void **)&n->clock = dlsym(library, "nvmlDeviceGetClockInfo");
     *(void **)&n->power = dlsym(library, "nvmlDeviceGetPowerUsage");
+    *(void **)&n->fields = dlsym(library, "nvmlDeviceGetFieldValues");
     char bus_id[32];
     if (init && by_bus && n->clock && n->power && init() == 0 && cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, cuda_device) == cudaSuccess &&
         by_bus(bus_id, &n->device) == 0)
@@ -41,12 +32,20 @@ void *telemetry_open(int cuda_device) {
   return NULL;
 }
 
-void machine_telemetry(const machine *m, double *clock_mhz, double *power_watts) {
-  enum { NVML_CLOCK_SM = 1 };
-  const nvml *n = m->telemetry;
-  unsigned mhz = 0, milliwatts = 0;
-  *clock_mhz = n && n->clock(n->device, NVML_CLOCK_SM, &mhz) == 0 ? mhz : 0;
-  *power_watts = n && n->power(n->device, &milliwatts) == 0 ? milliwatts / 1000.0 : 0;
+#endif
+
+double machine_clock_mhz(const machine *m) {
+  const telemetry_calls *n = m->telemetry;
+  unsigned mhz = 0;
+  return n && n->clock(n->device, TELEMETRY_SM_CLOCK, &mhz) == 0 ? mhz : 0;
 }
 
-#endif
+double machine_power_watts(const machine *m) {
+  const telemetry_calls *n = m->telemetry;
+  telemetry_field now = {.id = TELEMETRY_POWER_NOW};
+  unsigned milliwatts = 0;
+  if (!n) return 0;
+  if (n->fields && n->fields(n->device, 1, &now) == 0 && now.status == 0 && now.type == TELEMETRY_NATURAL) return now.value.natural / 1000.0;
+  const bool averaged = m->device.arch > 80; /* over a second: of whoever ran in it */
+  return !averaged && n->power(n->device, &milliwatts) == 0 ? milliwatts / 1000.0 : 0;
+}

@@ -25,7 +25,8 @@ typedef struct contender {
   int count;
   double median_us, min_us, p90_us;
   double warm_us;                /* median over one buffer set again and again: everything that fits stays in the cache; 0: not measured */
-  double clock_mhz, power_watts; /* in the middle of the samples; 0: unknown */
+  double clock_mhz;              /* median of the clocks read while a sample of its own ran; 0: unknown, or every sample had ended before the answer came */
+  double power_watts;            /* at the end of its own warm-up; 0: unknown */
   bool failed;                   /* the call that returned the error was this one's */
 } contender;
 

@@ -78,7 +78,7 @@ static cudaError_t verify_kernel(trial_state *s, const conv_kernel *kernel, comp
     row->status = RESULT_WRONG;
     snprintf(row->note, sizeof row->note, "launch failed: %s", cudaGetErrorString(status));
   } else if (!trial_untouched(s, &set, 0, row->note, sizeof row->note, &status)) {
-    row->status = RESULT_WRONG;
+    if (!status) row->status = RESULT_WRONG;
   } else if (!(status = buffer_download(&set, 0, (int)s->output, s->host[s->output].data))) {
     const conv_verdict verdict = trial_verdict(s, kernel, mode);
     if (!verdict.right) {
@@ -117,10 +117,9 @@ static int check_data(const trial_state *s) {
   return 0;
 }
 
-/* Fills the inputs and computes the reference. mode says which data. Returns 0, 1 or 2 as trial_run does, with a line on stderr. */
-static int prepare(trial_state *s, compare_mode mode, int magnitude) {
+/* Fills the inputs and computes the reference. mode says which data. Returns 0, 1 or 2 as trial_run does, with a line in `error` and on stderr. */
+static int prepare(trial_state *s, compare_mode mode, int magnitude, char *error, size_t error_size) {
   const trial *t = s->t;
-  char error[512];
   bool from_files = false;
   for (int k = 0; k < 2; k++) {
     const tensor_role role = k ? s->input_b : s->input_a;
@@ -128,7 +127,7 @@ static int prepare(trial_state *s, compare_mode mode, int magnitude) {
     const char *path = mode == COMPARE_BOUND ? t->options->npy_in[role] : NULL;
     if (path) {
       from_files = true;
-      if (npy_read(&s->host[role], path, error, sizeof error)) {
+      if (npy_read(&s->host[role], path, error, error_size)) {
         fprintf(stderr, "%s\n", error);
         return 2;
       }
@@ -140,7 +139,7 @@ static int prepare(trial_state *s, compare_mode mode, int magnitude) {
   }
   reference_free(&s->reference);
   const bool use_gpu = t->gpu_reference && problem_macs(t->problem) > macs_for_gpu_reference;
-  if (reference_compute(&s->reference, t->problem, t->pass, &s->host[s->input_a], &s->host[s->input_b], !from_files, use_gpu, error, sizeof error)) {
+  if (reference_compute(&s->reference, t->problem, t->pass, &s->host[s->input_a], &s->host[s->input_b], !from_files, use_gpu, error, error_size)) {
     fprintf(stderr, "%s\n", error);
     return 1;
   }
@@ -173,55 +172,82 @@ static bool is_exact(const trial *t, const conv_kernel *kernel, int magnitude) {
   return factor > 0 && magnitude > 0 && factor * magnitude * magnitude * problem_terms(t->problem, t->pass) < (1 << 24);
 }
 
+/* Which comparisons a kernel must pass: with integers, where the data is ours and its sums stay exact; and within the bound, but where --exact asks
+ * for no more than integers. At least one of them. */
+static bool exact_is_due(const trial *t, const conv_kernel *kernel, int magnitude) { return !options_from_files(t->options) && is_exact(t, kernel, magnitude); }
+static bool bound_is_due(const trial *t, const conv_kernel *kernel, int magnitude) { return !(t->options->exact_only && exact_is_due(t, kernel, magnitude)); }
+
+/* Notes why rows are not verified, where they do not tell themselves. */
+static void note_unverified(const trial *t, result_row rows[], const char *why) {
+  for (int i = 0; i < t->kernel_count; i++)
+    if (rows[i].status == RESULT_UNVERIFIED) snprintf(rows[i].note, sizeof rows[i].note, "%.255s", why);
+}
+
 /* Verifies all kernels that still are in, with one kind of data. Returns what trial_run returns. */
 static int verify_all(trial_state *s, compare_mode mode, int magnitude, result_row rows[]) {
-  const int status = prepare(s, mode, magnitude);
-  if (status) return status;
-  for (int i = 0; i < s->t->kernel_count; i++) {
-    if (rows[i].status != RESULT_RIGHT) continue;
-    const bool exact = is_exact(s->t, s->t->kernels[i], magnitude);
-    if (mode == COMPARE_EXACT ? !exact : exact && s->t->options->exact_only) continue;
-    if (mode == COMPARE_BOUND && !isfinite(s->t->kernels[i]->growth(s->t->problem, s->reference.random))) {
+  const trial *t = s->t;
+  char error[512] = "";
+  const int status = prepare(s, mode, magnitude, error, sizeof error);
+  if (status) {
+    note_unverified(t, rows, error);
+    return status;
+  }
+  for (int i = 0; i < t->kernel_count; i++) {
+    if (rows[i].status != RESULT_UNVERIFIED) continue;
+    if (!(mode == COMPARE_EXACT ? exact_is_due : bound_is_due)(t, t->kernels[i], magnitude)) continue;
+    if (mode == COMPARE_BOUND && !isfinite(t->kernels[i]->growth(t->problem, s->reference.random))) {
       snprintf(rows[i].note, sizeof rows[i].note, "no bound for its error on data that is not random");
       rows[i].status = RESULT_SKIPPED;
-    } else if (verify_kernel(s, s->t->kernels[i], mode, &rows[i])) {
-      s->failed = true;
+    } else if (verify_kernel(s, t->kernels[i], mode, &rows[i])) {
+      note_unverified(t, rows, "not run to the end: a launch or a copy before it failed");
       return 1;
     }
   }
   return 0;
 }
 
-/* After a failed CUDA call nothing runs any more; kernels that had no chance are not right. */
-static void skip_the_rest(const trial_state *s, result_row rows[]) {
-  for (int i = 0; s->failed && i < s->t->kernel_count; i++)
-    if (rows[i].status == RESULT_RIGHT) {
-      rows[i].status = RESULT_SKIPPED;
-      snprintf(rows[i].note, sizeof rows[i].note, "not run to the end: an earlier kernel failed");
-    }
+/* Right is what passed every comparison that was due. */
+static void conclude(const trial *t, int magnitude, result_row rows[]) {
+  for (int i = 0; i < t->kernel_count; i++) {
+    const bool exact = exact_is_due(t, t->kernels[i], magnitude), bound = bound_is_due(t, t->kernels[i], magnitude);
+    if (rows[i].status != RESULT_UNVERIFIED) continue;
+    if ((rows[i].exact_checked || !exact) && (rows[i].bound_checked || !bound))
+      rows[i].status = RESULT_RIGHT;
+    else
+      snprintf(rows[i].note, sizeof rows[i].note, "not compared with the reference");
+  }
+}
+
+/* What the last timed sample wrote was to be verified too: where the timing broke off, that was not done. */
+static void unverify(const trial *t, result_row rows[], const char *error) {
+  for (int i = 0; i < t->kernel_count; i++) {
+    if (rows[i].status != RESULT_RIGHT) continue;
+    rows[i].status = RESULT_UNVERIFIED;
+    snprintf(rows[i].note, sizeof rows[i].note, "right once, but the timing broke off before its last sample was compared: %s", error);
+  }
 }
 
 static int run(trial_state *s, report *r, result_row rows[], contender contenders[]) {
   const trial *t = s->t;
-  const bool from_files = options_from_files(t->options);
   const int magnitude = exact_magnitude(problem_terms(t->problem, t->pass));
   static cudnn_figures cudnn; /* rows point to it */
-  int status = 0, active = 0, inexact = 0;
+  int status = 0, exact = 0, bound = 0;
   cudnn = (cudnn_figures){0};
   for (int i = 0; i < t->kernel_count; i++) {
-    if (rows[i].status != RESULT_RIGHT) continue;
-    active++;
-    inexact += !is_exact(t, t->kernels[i], magnitude);
+    if (rows[i].status != RESULT_UNVERIFIED) continue;
+    exact += exact_is_due(t, t->kernels[i], magnitude);
+    bound += bound_is_due(t, t->kernels[i], magnitude);
   }
-  if (active && !from_files && magnitude) status = verify_all(s, COMPARE_EXACT, magnitude, rows);
+  if (exact) status = verify_all(s, COMPARE_EXACT, magnitude, rows);
+  if (bound && !status) status = verify_all(s, COMPARE_BOUND, magnitude, rows);
+  if (!status) conclude(t, magnitude, rows);
   for (int i = 0; i < t->kernel_count && !magnitude; i++)
     if (rows[i].status == RESULT_RIGHT) snprintf(rows[i].note, sizeof rows[i].note, "2^24 terms or more: no exact integers");
-  if (active && !status && (!t->options->exact_only || inexact)) status = verify_all(s, COMPARE_BOUND, magnitude, rows);
   if (!status && t->options->npy_out && rows[0].status == RESULT_SKIPPED) {
     fprintf(stderr, "--out: expected a kernel that does this problem, %s does not: %s\n", t->kernels[0]->name, rows[0].note);
     return 2;
   }
-  if (active && !status && t->options->npy_out && rows[0].status == RESULT_RIGHT) {
+  if (!status && t->options->npy_out && rows[0].status == RESULT_RIGHT) {
     char error[512];
     if (npy_write(&s->host[s->output], t->options->npy_out, error, sizeof error)) {
       fprintf(stderr, "--out: %s\n", error);
@@ -229,15 +255,14 @@ static int run(trial_state *s, report *r, result_row rows[], contender contender
     }
   }
   const bool timed = t->options->timing && !t->options->exact_only && (t->place == ON_CPU || !t->machine->device.emulated);
-  if (active && !status && timed) {
+  if (!status && timed) {
     const cudaError_t error = trial_time(s, rows, contenders, &cudnn);
     if (error) {
       fprintf(stderr, "timing: %s\n", cudaGetErrorString(error));
-      s->failed = true;
+      unverify(t, rows, cudaGetErrorString(error));
       status = 1;
     }
   }
-  skip_the_rest(s, rows);
   if (status != 2)
     for (int i = 0; i < t->kernel_count; i++) report_row(r, &rows[i]);
   if (!status && timed && t->chosen) report_choice(r, rows, t->kernel_count, t->chosen);
@@ -258,7 +283,7 @@ int trial_run(const trial *t, report *r) {
   }
   for (int i = 0; i < t->kernel_count; i++) {
     const conv_kernel *k = t->kernels[i];
-    rows[i] = (result_row){.kernel = k, .problem = t->problem, .status = RESULT_RIGHT};
+    rows[i] = (result_row){.kernel = k, .problem = t->problem};
     char arch[96];
     const char *reason = NULL;
     if (!fits) reason = why;

@@ -13,7 +13,6 @@ typedef struct trial_state {
   conv_tensor scratch; /* to download an input again */
   conv_reference reference;
   tensor_role input_a, input_b, output;
-  bool failed; /* a CUDA call failed: nothing can be run any more */
 } trial_state;
 
 /* Looks for damage around the buffers of a set, and inside the two that the kernel only reads. Returns false with a note, or with the

@@ -82,7 +82,7 @@ static int add_cudnn(trial_state *s, cudnn_trial *c, const buffer_sets *sets, co
 cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[], cudnn_figures *cudnn) {
   const trial *t = s->t;
   timed_kernel timed[TRIAL_KERNELS];
-  contender turn[TRIAL_KERNELS + CUDNN_CONTENDERS];
+  contender turn[TRIAL_KERNELS + CUDNN_CONTENDERS] = {0};
   cudnn_trial baseline = {.baseline = {.heuristic = -1}};
   int index[TRIAL_KERNELS], n = 0, plans = 0;
   size_t workspace = 0;

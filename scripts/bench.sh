@@ -50,7 +50,7 @@ for run in "${runs[@]}"; do
     else
       failed=1
       printf 'FAILED, see %s\n' "$base.log"
-      grep -E 'WRONG|wrong at|:' "$base.log" | tail -n 5
+      grep -E 'WRONG|UNVERIFIED|wrong at|:' "$base.log" | tail -n 5
     fi
     [ -f "$base.csv" ] && files+=("$base.csv")
   done

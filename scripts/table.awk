@@ -84,5 +84,5 @@ END {
   }
   printf "\nmedian time, and the share of the machine's limit for that layer; untimed: whether the result was right; -: not this kernel's pass\n"
   if (any_cudnn) printf "cuDNN: its fastest plan for the same layer and arithmetic (fp32: in either layout, Winograd included), timed in turns with ours\n"
-  printf "%d results right, %d wrong, %d skipped\n", count["right"], count["wrong"], count["skipped"]
+  printf "%d results right, %d wrong, %d skipped%s\n", count["right"], count["wrong"], count["skipped"], count["unverified"] ? ", " count["unverified"] " unverified" : ""
 }

@@ -74,7 +74,7 @@ static result_status run_trial(const conv_problem *p) {
   test.launches = 0;
   const int status = trial_run(&t, &r);
   fclose(r.text);
-  if (test.planted == FAILS) return status == 1 && r.right == 0 && r.wrong == 1 && r.skipped == 1 ? RESULT_WRONG : RESULT_RIGHT;
+  if (test.planted == FAILS) return status == 1 && r.right == 0 && r.wrong == 1 && r.unverified == 1 ? RESULT_WRONG : RESULT_RIGHT;
   return status == 0 && r.right == 1 && r.wrong == 0 ? RESULT_RIGHT : RESULT_WRONG;
 }
 

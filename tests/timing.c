@@ -105,6 +105,46 @@ static void on_gpu(void) {
   ok(turns[0].count == TIMING_SAMPLES + 1 && a.poisons == 1 && a.checks == 1 && b.checks == 1, "20 samples, and one more into poisoned outputs that is checked");
 }
 
+/* A board: its clock is that of whoever launched last, and so is its power; the average over a second is a mixture. */
+static int board_clock(void *device, int type, unsigned *mhz) { return (void)device, *mhz = type != TELEMETRY_SM_CLOCK ? 1 : diary[entries - 1] == 'a' ? 1980 : 1410, 0; }
+static int board_average(void *device, unsigned *milliwatts) { return (void)device, *milliwatts = 400000, 0; }
+static int board_fields(void *device, int count, telemetry_field *field) {
+  (void)device;
+  field->type = TELEMETRY_NATURAL, field->status = count != 1 || field->id != TELEMETRY_POWER_NOW;
+  field->value.natural = diary[entries - 1] == 'a' ? 300000 : 700000;
+  return 0;
+}
+static int no_fields(void *device, int count, telemetry_field *field) { return (void)device, (void)count, field->status = 3, 0; }
+static int no_clock(void *device, int type, unsigned *mhz) { return (void)device, (void)type, *mhz = 1980, 999; }
+
+/* Clock and power are read while the contender runs that they are said to be of. */
+static void telemetry_of_each(void) {
+  int devices = 0;
+  machine m;
+  char error[256];
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0 || machine_open_gpu(&m, error, sizeof error)) {
+    ok(1, "telemetry # SKIP no device");
+    return;
+  }
+  telemetry_calls board = {.clock = board_clock, .power = board_average, .fields = board_fields};
+  player a = {.who = 'a', .microseconds = 3000}, b = {.who = 'b', .microseconds = 2000};
+  contender turns[2] = {{.enqueue = enqueue, .poison = poison, .check = check, .context = &a, .first_seconds = 10e-3}, /* longer than a graph's */
+                        {.enqueue = enqueue, .poison = poison, .check = check, .context = &b, .first_seconds = 10e-3}};
+  m.telemetry = &board, m.device.emulated = true, m.device.arch = 90;
+  entries = 0;
+  const cudaError_t status = time_in_turns(turns, 2, ON_GPU, SETS, &m);
+  ok(status == cudaSuccess && turns[0].count > 0, "two contenders on a board: %s", cudaGetErrorString(status));
+  ok(turns[0].clock_mhz == 1980 && turns[1].clock_mhz == 1410, "each contender's clock is its own (%.0f and %.0f MHz)",
+     turns[0].clock_mhz, turns[1].clock_mhz);
+  ok(turns[0].power_watts == 300 && turns[1].power_watts == 700, "and so is its power (%.0f and %.0f W)", turns[0].power_watts, turns[1].power_watts);
+  board.fields = no_fields;
+  ok(machine_power_watts(&m) == 0, "an average over a second is nobody's: no power is better");
+  m.device.arch = 80;
+  ok(machine_power_watts(&m) == 400, "up to compute capability 8.0 it is no average");
+  board.clock = no_clock;
+  ok(machine_clock_mhz(&m) == 0, "a clock that NVML could not read is none");
+}
+
 int main(void) {
   plan(0);
   ok(timing_sets(1 << 20, 60 << 20) == 121, "1 MiB against a cache of 60 MiB: 120 other sets pass between two uses of one");
@@ -114,5 +154,6 @@ int main(void) {
   on_cpu();
   few_launches();
   on_gpu();
+  telemetry_of_each();
   return done_testing();
 }
