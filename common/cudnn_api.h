@@ -199,6 +199,12 @@ bool search_reached(const plan_search *s, search_limit l);
 int search_tried(const plan_search *s);
 double search_clock(void);
 void search_sweep(plan_search *s);
+/* The knobs of an engine in the order in which the sweep turns them: all that it reports. doubling: through 1, 2, 4, ... Returns how many. */
+typedef struct knob_turn {
+  knob_range range;
+  bool doubling;
+} knob_turn;
+int sweep_list(const engine_facts *facts, knob_turn list[KNOBS]);
 
 /* The whole search over one or two graphs; then sorts `tried`, fastest first. Returns false when the device was lost. */
 bool search_run(plan_search *s, const cudnn_graph *graphs, int graph_count);

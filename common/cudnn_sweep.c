@@ -97,15 +97,23 @@ static void turn_all(sweep_state *w, const knob_range *range, bool doubling) {
     }
 }
 
-static void sweep(sweep_state *w) {
+int sweep_list(const engine_facts *facts, knob_turn list[KNOBS]) {
   enum { LISTED = sizeof sweep_order / sizeof *sweep_order, LONG = 64 };
-  const engine_facts facts = engine_ask(w->graph, w->best.engine);
   bool turned[KNOBS] = {false};
+  int count = 0;
   for (int k = 0; k < LISTED; k++)
-    for (int f = 0; f < facts.knobs; f++)
-      if (facts.knob[f].type == sweep_order[k].type) turn_all(w, &facts.knob[f], sweep_order[k].doubling), turned[f] = true;
-  for (int f = 0; f < facts.knobs; f++)
-    if (!turned[f]) turn_all(w, &facts.knob[f], facts.knob[f].least >= 0 && facts.knob[f].most - facts.knob[f].least >= LONG);
+    for (int f = 0; f < facts->knobs; f++)
+      if (facts->knob[f].type == sweep_order[k].type) list[count++] = (knob_turn){facts->knob[f], sweep_order[k].doubling}, turned[f] = true;
+  for (int f = 0; f < facts->knobs; f++)
+    if (!turned[f]) list[count++] = (knob_turn){facts->knob[f], facts->knob[f].least >= 0 && facts->knob[f].most - facts->knob[f].least >= LONG};
+  return count;
+}
+
+static void sweep(sweep_state *w) {
+  const engine_facts facts = engine_ask(w->graph, w->best.engine);
+  knob_turn list[KNOBS];
+  const int knobs = sweep_list(&facts, list);
+  for (int k = 0; k < knobs; k++) turn_all(w, &list[k].range, list[k].doubling);
 }
 
 /* All engines that ran, each from its fastest configuration, the fastest first. */

@@ -193,6 +193,13 @@ static void plans(cudnnBackendDescriptor_t device) {
         if (cudnn_graph_make(&g, &task, layout, NULL, device, error, sizeof error) == 0)
           for (int engine = 0; engine < g.engines; engine++) {
             const engine_facts facts = engine_ask(&g, engine);
+            knob_turn list[KNOBS];
+            const int turned = sweep_list(&facts, list);
+            for (int f = 0; f < facts.knobs; f++) {
+              int found = 0;
+              for (int k = 0; k < turned; k++) found += list[k].range.type == facts.knob[f].type;
+              same &= found == 1 && turned == facts.knobs;
+            }
             if (!facts.usable || !notes_same_math(facts.notes, task.dtype)) continue;
             cudnn_config config = {.layout = layout, .engine = engine}, again;
             cudnn_plan plan;
@@ -204,7 +211,7 @@ static void plans(cudnnBackendDescriptor_t device) {
             plan_free(&plan);
           }
         cudnn_graph_free(&g);
-        ok(built > 0 && same, "%s %s %s: %d engines, the last %s %s", shapes[i], pass_name((conv_pass)pass), dtype_name((conv_dtype)dtype), built, tag, error);
+        ok(built > 0 && same, "%s %s %s: %d engines, every knob of theirs once in the sweep, the last %s %s", shapes[i], pass_name((conv_pass)pass), dtype_name((conv_dtype)dtype), built, tag, error);
       }
 }
 
