@@ -4,22 +4,41 @@
 extern const conv_kernel halo_fprop, halo_dgrad, filters_fprop, filters_dgrad, registers_fprop, registers_dgrad, pipelined_fprop, pipelined_dgrad;
 
 /* 03a computes output channels one by one, 03b eight at a time, 03d 64 at a time, about 6 and 18 times as fast as 03a if it needs them all. */
-static const char *choose(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  (void)device, (void)random;
+typedef struct {
+  double a, b, d;
+} costs;
+
+static costs costs_of(const conv_problem *p, conv_pass pass) {
   const int outputs = (pass == PASS_DGRAD ? p->C : p->K) / p->groups;
-  const double a = outputs, b = (outputs + 7) / 8 * 8 / 6.0, d = (outputs + 63) / 64 * 64 / 18.0;
-  return a <= b && a <= d ? "03a" : b <= d ? "03b" : "03d";
+  return (costs){outputs, (outputs + 7) / 8 * 8 / 6.0, (outputs + 63) / 64 * 64 / 18.0};
+}
+
+static bool one_by_one(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)device, (void)random;
+  const costs c = costs_of(p, pass);
+  return c.a <= c.b && c.a <= c.d;
+}
+static bool by_eights(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)device, (void)random;
+  const costs c = costs_of(p, pass);
+  return c.b <= c.d;
 }
 
 int main(int argc, char **argv) {
   static const conv_kernel *const kernels[] = {&halo_fprop, &halo_dgrad, &filters_fprop, &filters_dgrad, &registers_fprop, &registers_dgrad, &pipelined_fprop, &pipelined_dgrad};
+  static const char a[] = "output channels of a group over 1 are less than, rounded up to 8, over 6 and, rounded up to 64, over 18";
+  static const char b[] = "rounded up to 8, over 6, they are less than rounded up to 64, over 18";
+  static const conv_choice rule[] = {
+      {&halo_fprop, one_by_one, a},  {&filters_fprop, by_eights, b}, {&pipelined_fprop, NULL, "else"},
+      {&halo_dgrad, one_by_one, a},  {&filters_dgrad, by_eights, b}, {&pipelined_dgrad, NULL, "else"},
+  };
   static const conv_step step = {
       .number = "03",
       .title = "shared tiling: fetch once, use many times",
       .kernels = kernels,
       .kernel_count = sizeof kernels / sizeof *kernels,
-      .choose = choose,
-      .choice_rule = "output channels of a group, rounded up to 1, 8, 64, over the rates 1, 6, 18: the least of 03a, 03b, 03d",
+      .rule = rule,
+      .rule_count = sizeof rule / sizeof *rule,
   };
   return step_main(&step, argc, argv);
 }

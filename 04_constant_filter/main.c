@@ -5,37 +5,49 @@ extern const conv_kernel constant_fprop, window_fprop, separable_fprop, large_fp
 extern const conv_kernel toeplitz_fprop, toeplitz_dgrad;
 extern const conv_kernel planes_fprop, planes_dgrad, planes_wgrad, large_dgrad, large_wgrad, rows_fprop;
 
-/* By the filter's size, where the kernel for it can do the problem. */
-static const char *choose(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  if (p->C != p->groups) return "04a";
-  if (pass == PASS_DGRAD) return p->R * p->S >= 64 && !large_dgrad.unsupported(p, device) ? "04d" : "04l";
-  if (pass == PASS_WGRAD) return p->R * p->S >= 64 && !large_wgrad.unsupported(p, device) ? "04n" : "04m";
-  if (random && p->K <= 4 && device->arch >= rows_fprop.min_arch && !rows_fprop.unsupported(p, device)) return "04o";
-  if (p->K <= 4 && !banks_fprop.unsupported(p, device)) return "04e"; /* it copies and launches for each k */
-  if (p->R * p->S >= 64 && !large_fprop.unsupported(p, device)) return "04d";
-  const bool wide = p->Q >= 56 && p->stride_h == 1 && p->stride_w == 1;
-  return p->K <= 4 || wide || planes_fprop.unsupported(p, device) ? "04b" : "04l";
-}
-
-/* Depthwise layers in fp16: on tensor cores where that kernel can, unless a warp of plain FMAs has less to set up. */
-static const char *choose_fp16(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  (void)random;
-  static const conv_kernel *const tensor[PASS_COUNT] = {&toeplitz_fprop, &toeplitz_dgrad, &tensor_wgrad}, *const plain[PASS_COUNT] = {&depthwise_fprop, &depthwise_dgrad, &depthwise_wgrad};
-  const bool small = p->R * p->S <= 9, narrow = pass == PASS_FPROP ? p->Q <= 14 : p->W < 100;
-  const bool better = pass == PASS_WGRAD || (pass == PASS_DGRAD && p->stride_h * p->stride_w > 1 ? false : !(small && narrow));
-  return better && device->arch >= tensor[pass]->min_arch && !tensor[pass]->unsupported(p, device) ? tensor[pass]->name : plain[pass]->name;
-}
+/* What a rule asks of a problem. */
+#define ASKS(name, condition)                                                                              \
+  static bool name(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {        \
+    (void)p, (void)pass, (void)device, (void)random;                                                       \
+    return condition;                                                                                      \
+  }
+ASKS(many_channels, p->C != p->groups)
+ASKS(few_filters, p->K <= 4) /* 04e copies and launches for each k */
+ASKS(few_filters_random, p->K <= 4 && random)
+ASKS(large_filter, p->R * p->S >= 64)
+ASKS(wide_or_few, p->K <= 4 || (p->Q >= 56 && p->stride_h == 1 && p->stride_w == 1))
+/* fp16: tensor cores, unless a warp of plain FMAs has less to set up. */
+ASKS(not_narrow, !(p->R * p->S <= 9 && p->Q <= 14))
+ASKS(wide_no_stride, p->stride_h * p->stride_w == 1 && !(p->R * p->S <= 9 && p->W < 100))
 
 int main(int argc, char **argv) {
   static const conv_kernel *const kernels[] = {&constant_fprop, &window_fprop, &separable_fprop, &large_fprop, &banks_fprop, &depthwise_fprop, &depthwise_dgrad, &depthwise_wgrad, &toeplitz_fprop, &toeplitz_dgrad, &tensor_wgrad, &large_dgrad, &planes_fprop, &planes_dgrad, &planes_wgrad, &large_wgrad, &rows_fprop};
+  static const conv_choice rule[] = {
+      {&constant_fprop, many_channels, "several input channels a group"},
+      {&rows_fprop, few_filters_random, "9x9, at most 4 filters, random data (it has no error bound for others)"},
+      {&banks_fprop, few_filters, "the sizes that it has, at most 4 filters"},
+      {&large_fprop, large_filter, "other filters of 64 elements and more"},
+      {&window_fprop, wide_or_few, "at most 4 filters, or 56 columns and more at stride 1"},
+      {&planes_fprop, NULL, "else"},
+      {&window_fprop, NULL, "where 04l cannot"},
+      {&large_dgrad, large_filter, "filters of 64 elements and more"},
+      {&planes_dgrad, NULL, "else"},
+      {&large_wgrad, large_filter, "filters of 64 elements and more"},
+      {&planes_wgrad, NULL, "else"},
+      {&toeplitz_fprop, not_narrow, "filters above 3x3, or more than 14 columns"},
+      {&depthwise_fprop, NULL, "else"},
+      {&toeplitz_dgrad, wide_no_stride, "stride 1, and filters above 3x3 or 100 columns and more"},
+      {&depthwise_dgrad, NULL, "else"},
+      {&tensor_wgrad, NULL, "where it can"},
+      {&depthwise_wgrad, NULL, "else"},
+  };
   static const conv_step step = {
       .number = "04",
       .title = "constant filter: the filter stays put, the image streams past",
       .kernels = kernels,
       .kernel_count = sizeof kernels / sizeof *kernels,
-      .choose = choose,
-      .choose_fp16 = choose_fp16,
-      .choice_rule = "04a for several input channels; one: 04o for 9x9 (random data; for other data it has no error bound) and 04e for the sizes that it has, if K is at most 4, 04d for other filters of 64 elements and more, 04b from 56 columns on at stride 1, else 04l; dgrad: 04d or 04l, wgrad: 04n or 04m, likewise; fp16: 04i, 04j, 04k where they can; but 04f up to 3x3 and 14 columns, 04g up to 3x3 and 99 columns and for strides",
+      .rule = rule,
+      .rule_count = sizeof rule / sizeof *rule,
   };
   return step_main(&step, argc, argv);
 }

@@ -6,30 +6,39 @@ extern const conv_kernel im2col_fprop, implicit_fprop, pipelined_fprop, split_fp
 
 extern bool stream_pays(const conv_problem *p, int multiprocessors);
 
-/* Winograd where a patch has enough channels to be worth its transforms, and enough filters to serve; it has no error bound unless data are random. Of the
- * others 05d, 05f and 05g do nearly everything; they decide themselves how to cut a problem (split.h). 05k where rounds of tiles do not
- * come out even, where tiles are many and short, and where there are groups. */
-static const char *choose(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+/* A patch with enough channels to be worth its transforms, and enough filters to serve. Winograd has no error bound unless data are random. */
+static bool winograd_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)device;
   const int channels = p->C / p->groups, filters = p->K / p->groups, least = pass == PASS_FPROP && p->groups > 1 ? 16 : 64;
-  const bool winograd = random && channels >= least && filters >= least;
-  if (pass == PASS_FPROP && winograd && !winograd4_fprop.unsupported(p, device)) return "05i";
-  if (pass == PASS_DGRAD && winograd && !winograd4_dgrad.unsupported(p, device)) return "05i";
-  if (pass == PASS_DGRAD && !few_dgrad.unsupported(p, device)) return "05j";
-  if (pass == PASS_DGRAD) return classes_dgrad.unsupported(p, device) ? "05e" : "05f";
-  if (pass == PASS_WGRAD) return "05g";
-  if (!stream_fprop.unsupported(p, device) && (p->groups > 1 || stream_pays(p, device->sm_count))) return "05k";
-  return split_fprop.unsupported(p, device) ? "05b" : "05d";
+  return random && channels >= least && filters >= least;
+}
+
+/* Rounds of tiles that do not come out even; tiles that are many and short; groups. */
+static bool stays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)pass, (void)random;
+  return p->groups > 1 || stream_pays(p, device->sm_count);
 }
 
 int main(int argc, char **argv) {
   static const conv_kernel *const kernels[] = {&im2col_fprop, &implicit_fprop, &pipelined_fprop, &split_fprop, &col2im_dgrad, &classes_dgrad, &pixels_wgrad, &winograd_fprop, &winograd_dgrad, &winograd4_fprop, &winograd4_dgrad, &few_dgrad, &stream_fprop};
+  static const conv_choice rule[] = {
+      {&winograd4_fprop, winograd_pays, "3x3, 64 channels and 64 filters or more (with groups 16), random data"},
+      {&stream_fprop, stays, "64 x 128 tiles, one a multiprocessor, fill less than 90 % of their rounds; or 8 rounds of tiles of a few stages; or groups"},
+      {&split_fprop, NULL, "else"},
+      {&implicit_fprop, NULL, "where 05d cannot"},
+      {&winograd4_dgrad, winograd_pays, "3x3, 64 channels and 64 filters or more, random data"},
+      {&few_dgrad, NULL, "at most 4 channels a group"},
+      {&classes_dgrad, NULL, "else"},
+      {&col2im_dgrad, NULL, "where 05f cannot"},
+      {&pixels_wgrad, NULL, "always"},
+  };
   static const conv_step step = {
       .number = "05",
       .title = "im2col GEMM: convolution as a matrix product",
       .kernels = kernels,
       .kernel_count = sizeof kernels / sizeof *kernels,
-      .choose = choose,
-      .choice_rule = "05i for 3x3 filters of 64 channels and more, 64 of them or more (fprop with groups: 16), if the data are random (it has no error bound for others); dgrad to at most 4 channels: 05j; fprop whose 64 x 128 tiles, one a multiprocessor, fill less than 90 % of their rounds, or with 8 rounds of tiles of a few stages, or with groups: 05k; else 05d, 05f, 05g for fprop, dgrad, wgrad, each cut by its model of waves, tiles and bytes; 05b, 05e where 05d, 05f cannot",
+      .rule = rule,
+      .rule_count = sizeof rule / sizeof *rule,
   };
   return step_main(&step, argc, argv);
 }

@@ -31,8 +31,9 @@ static const char help_text[] =
     "  --pass PASS        fprop, dgrad, wgrad or all (default: all)\n"
     "  --dtype TYPE       fp32 or fp16 (default: whatever the kernels do)\n"
     "  --layout LAYOUT    NCHW or NHWC (default: whatever the kernels do)\n"
-    "  --kernel NAMES     only this kernel of the step, or these (04b,04e); auto: the one that its rule takes for the problem\n"
+    "  --kernel NAMES     only this kernel of the step, or these (04b,04e); auto: the one that its rule (below) takes for the problem\n"
     "  --list             the kernels, and for the shape their registers, shared memory, block and grid; runs nothing\n"
+    "  --which            the kernel that the step's rule takes for every problem and pass, as CSV; runs nothing\n"
     "  --exact            verify on small integers only, value for value; no timing\n"
     "  --no-time          verify only\n"
     "  --no-cudnn         do not time cuDNN beside the kernels\n"
@@ -50,6 +51,9 @@ static void print_help(const conv_step *step, const char *program) {
     printf("  %-4s %s  %s %s  %s\n", step->kernels[i]->name, pass_name(step->kernels[i]->pass), dtype_name(step->kernels[i]->dtype),
            layout_name(step->kernels[i]->layout), step->kernels[i]->idea);
   printf("default shape: %s\n", default_shape);
+  if (step->rule_count) printf("\nthe rule (--kernel auto): for each pass and type the first kernel that can do the problem, if\n");
+  for (int i = 0; i < step->rule_count; i++)
+    printf("  %-4s %s  %s  %s\n", step->rule[i].kernel->name, pass_name(step->rule[i].kernel->pass), dtype_name(step->rule[i].kernel->dtype), step->rule[i].words);
 }
 
 static int bad(const char *option, const char *expected, const char *got) {
@@ -152,11 +156,12 @@ static int set_batch(conv_problem *p, int batch) {
 }
 
 int options_parse(step_options *o, const conv_step *step, int argc, char **argv) {
-  enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, KERNEL, LIST, EXACT, NO_TIME, NO_CUDNN, SEARCH_CUDNN, SEED, CSV, JSON, X, W, DY, OUT, RANDOM, HELP };
+  enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, KERNEL, LIST, WHICH, EXACT, NO_TIME, NO_CUDNN, SEARCH_CUDNN, SEED, CSV, JSON, X, W, DY, OUT, RANDOM, HELP };
   static const struct option table[] = {
       {"shape", required_argument, 0, SHAPE}, {"suite", required_argument, 0, SUITE},   {"batch", required_argument, 0, BATCH},
       {"pass", required_argument, 0, PASS},   {"dtype", required_argument, 0, DTYPE},   {"layout", required_argument, 0, LAYOUT},
-      {"list", no_argument, 0, LIST},         {"kernel", required_argument, 0, KERNEL}, {"exact", no_argument, 0, EXACT},
+      {"list", no_argument, 0, LIST},         {"which", no_argument, 0, WHICH},
+      {"kernel", required_argument, 0, KERNEL}, {"exact", no_argument, 0, EXACT},
       {"no-time", no_argument, 0, NO_TIME},   {"seed", required_argument, 0, SEED},     {"csv", required_argument, 0, CSV},
       {"json", required_argument, 0, JSON},   {"x", required_argument, 0, X},           {"w", required_argument, 0, W},
       {"dy", required_argument, 0, DY},       {"out", required_argument, 0, OUT},       {"random", required_argument, 0, RANDOM},
@@ -180,6 +185,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       case LAYOUT: failed = choose("--layout", "NCHW, NHWC or all", optarg, o->layouts, LAYOUT_COUNT, name_of_layout); break;
       case KERNEL: o->kernel = optarg; break;
       case LIST: o->list = true; break;
+      case WHICH: o->which = true; break;
       case EXACT: o->exact_only = true; break;
       case NO_TIME: o->timing = false; break;
       case NO_CUDNN: o->cudnn = false; break;

@@ -9,7 +9,7 @@ typedef struct step_options {
   bool one_shape;   /* from --shape (or none given): what cannot be done is an error, not a skip */
   bool passes[PASS_COUNT], dtypes[DTYPE_COUNT], layouts[LAYOUT_COUNT];
   const char *kernel; /* names, between commas, or "auto"; NULL: all of the step */
-  bool list, exact_only, timing;
+  bool list, which, exact_only, timing;
   bool cudnn;        /* time cuDNN's plans beside the kernels */
   bool cudnn_search; /* even where the winners of an earlier search are known */
   uint64_t seed;

@@ -287,10 +287,10 @@ void report_choice(report *r, const result_row rows[], int count, const char *ch
 static void print_choices(const report *r) {
   const choice_record *c = &r->choices;
   if (c->made == 0) return;
-  fprintf(r->text, "\n--kernel auto: %s\n  takes the fastest for %d of %d problems; its choices take %.3g times the fastest's time (geometric mean)", r->choice_rule ? r->choice_rule : "",
-          c->made - c->missed, c->made, exp(c->log_loss / c->made));
+  fprintf(r->text, "\n--kernel auto takes the fastest for %d of %d problems; its choices take %.3g times the fastest's time (geometric mean)", c->made - c->missed, c->made,
+          exp(c->log_loss / c->made));
   if (c->missed) fprintf(r->text, ", at worst %.3g times (%s)", c->worst, c->worst_where);
-  fprintf(r->text, "\n");
+  fprintf(r->text, "\n  (its rule: --help; what it takes: --which)\n");
 }
 
 void report_cudnn(const report *r, const cudnn_figures *c) {

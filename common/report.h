@@ -42,7 +42,6 @@ typedef struct report {
   const char *csv_path, *json_path;
   char date[32];           /* UTC, ISO 8601 */
   int right, wrong, skipped, unverified, json_rows;
-  const char *choice_rule; /* how the step chooses a kernel; NULL: it does not */
   choice_record choices;
 } report;
 

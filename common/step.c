@@ -8,10 +8,21 @@
 #include "common/list.h"
 #include "common/trial.h"
 
+const conv_choice *step_choose(const conv_step *step, const conv_problem *p, conv_pass pass, conv_dtype dtype, const conv_device *device, bool random) {
+  for (int i = 0; i < step->rule_count; i++) {
+    const conv_choice *c = &step->rule[i];
+    const conv_kernel *k = c->kernel;
+    if (k->pass != pass || k->dtype != dtype || (k->place == ON_GPU && k->min_arch > device->arch)) continue;
+    if (k->unsupported && k->unsupported(p, device)) continue;
+    if (!c->when || c->when(p, pass, device, random)) return c;
+  }
+  return NULL;
+}
+
 /* Leaves the kernel that the step's rule takes, where one was asked for; else only notes it. */
 static void choose(trial *t, const conv_step *step, const step_options *o) {
-  const bool own = t->dtype == DTYPE_FP16 && step->choose_fp16, random = !options_from_files(o);
-  if (own || step->choose) t->chosen = (own ? step->choose_fp16 : step->choose)(t->problem, t->pass, &t->machine->device, random);
+  const conv_choice *choice = step_choose(step, t->problem, t->pass, t->dtype, &t->machine->device, !options_from_files(o));
+  if (choice) t->chosen = choice->kernel->name;
   if (!o->kernel || strcmp(o->kernel, "auto") != 0) return;
   int last = t->kernel_count - 1;
   for (int i = 0; i < t->kernel_count && t->chosen; i++)
@@ -44,6 +55,28 @@ static int list_kernels(const conv_step *step, const step_options *o, const mach
       }
     }
   }
+  return 0;
+}
+
+/* What the rule takes for every problem, as CSV: for random data, and for data from files. Runs nothing. */
+static int print_choices(const conv_step *step, const step_options *o, const machine *m) {
+  if (step->rule_count == 0) {
+    fprintf(stderr, "--which: expected a step with a rule, step %s has a kernel for each pass\n", step->number);
+    return 2;
+  }
+  printf("shape,pass,dtype,kernel,when,kernel_for_files\n");
+  for (int i = 0; i < o->suite.count; i++)
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+      for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+        conv_problem p = o->suite.problems[i];
+        char shape[256];
+        p.name[0] = 0, p.repeat = 1;
+        problem_print(&p, shape, sizeof shape);
+        const conv_choice *c = step_choose(step, &p, (conv_pass)pass, (conv_dtype)dtype, &m->device, true);
+        const conv_choice *of_files = step_choose(step, &p, (conv_pass)pass, (conv_dtype)dtype, &m->device, false);
+        if (!o->passes[pass] || !o->dtypes[dtype] || !c) continue;
+        printf("%s,%s,%s,%s,\"%s\",%s\n", shape, pass_name((conv_pass)pass), dtype_name((conv_dtype)dtype), c->kernel->name, c->words, of_files ? of_files->kernel->name : "");
+      }
   return 0;
 }
 
@@ -98,7 +131,7 @@ int step_main(const conv_step *step, int argc, char **argv) {
   const bool has_gpu = machine_open_gpu(&gpu, error, sizeof error) == 0;
   if (on_cpu) {
     machine_open_cpu(&m);
-    if (step->measure_peaks && options.timing && !options.list) step->measure_peaks(&m.peaks);
+    if (step->measure_peaks && options.timing && !options.list && !options.which) step->measure_peaks(&m.peaks);
   } else if (has_gpu) {
     m = gpu;
   } else {
@@ -113,8 +146,10 @@ int step_main(const conv_step *step, int argc, char **argv) {
   }
 
   int status;
-  printf("step %s: %s\n", step->number, step->title);
-  if (options.list) {
+  if (!options.which) printf("step %s: %s\n", step->number, step->title);
+  if (options.which) {
+    status = print_choices(step, &options, &m);
+  } else if (options.list) {
     status = list_kernels(step, &options, &m);
   } else {
     report r;
@@ -123,7 +158,6 @@ int step_main(const conv_step *step, int argc, char **argv) {
       fprintf(stderr, "%s\n", error);
     } else {
       report_machine(&r);
-      r.choice_rule = step->choice_rule;
       status = run_all(step, &options, &m, has_gpu && !gpu.device.emulated, &r);
       if (status == 2) {
         report_discard(&r);

@@ -113,12 +113,14 @@ function mean_ratio(p, weighted,    i, sum, number, weight) {
   need(number, "rows of " p " beside cuDNN")
   return exp(sum / number)
 }
-# The kernel that main.c's choose_fp16() takes.
-function chosen(layer, p,    small, narrow, tensor) {
-  read_shape(layer)
-  small = s["kh"] ^ 2 <= 9; narrow = p == "fprop" ? s["oh"] <= 14 : s["ih"] < 100
-  tensor = p == "wgrad" || (p == "dgrad" && s["sh"] > 1 ? 0 : !(small && narrow))
-  return "04" substr(tensor ? "ijk" : "fgh", p == "fprop" ? 1 : p == "dgrad" ? 2 : 3, 1)
+# The kernel that the step's rule takes (scripts/which.sh).
+function chosen(layer, p,    line, field) {
+  if (!ruled) {
+    ruled = 1
+    while ((getline line < "docs/results/h200/which-04.csv") > 0) if (split_csv(line, field) >= 6) rule[field[2], field[1], field[3]] = field[4]
+  }
+  need((p, layer, "fp16") in rule, "a choice for " layer " " p " in which-04.csv")
+  return rule[p, layer, "fp16"]
 }
 END {
   if (failed) exit 2

@@ -57,20 +57,14 @@ function active(k) { return one_a_clock(k) / count_of(k, "duration") / (count_of
 function row(name, of, layer, launch, called) { row_kernel[++row_count] = name; row_pass[row_count] = of; row_shape[row_count] = layer; row_launch[row_count] = launch; row_function[row_count] = called }
 function ceil(x) { return x == int(x) ? x : int(x) + 1 }
 function groups(text) { return text ~ /^g[0-9]/ ? substr(text, 2) + 0 : 1 }
-# The kernel that main.c's choose() takes for random data, and for others: a direct one.
-function chosen(of, text,    least) {
-  least = of == "fprop" && groups(text) > 1 ? 16 : 64
-  if (of != "wgrad" && number(text, "kh") == 3 && number(text, "sh") < 2 && number(text, "ic") / groups(text) >= least && number(text, "oc") / groups(text) >= least) return "05i"
-  return direct_of(of, text)
+# The kernel that the step's rule takes for random data, and for others: a direct one (scripts/which.sh).
+function read_rule(file,    line, field, count) {
+  while ((getline line < file) > 0) if (split_csv(line, field) >= 6) { rule[field[2], field[1]] = field[4]; direct_rule[field[2], field[1]] = field[6]; count++ }
+  if (count < 2) stop("the choices of the rule in " file)
 }
-function direct_of(of, text) { return of == "dgrad" ? (number(text, "ic") / groups(text) <= 4 ? "05j" : "05f") : of == "wgrad" ? "05g" : streams(text) ? "05k" : "05d" }
-# stream.h's and k_stream.cu's stream_pays(), for 132 multiprocessors.
-function streams(text,    p, g, rounds, stages, rows) {
-  if (groups(text) > 1) return 1
-  p = number(text, "oh"); g = groups(text); rows = number(text, "kh") == 1 && number(text, "sh") < 2 && p ^ 2 % 4 == 0
-  rounds = ceil(number(text, "mb") * p ^ 2 / 128) * g * ceil(number(text, "oc") / g / 64) / 132; stages = ceil(number(text, "ic") / g * number(text, "kh") ^ 2 / 16)
-  return (rounds > 1 && rounds < 0.9 * ceil(rounds) && rounds * stages / 4 >= 13) || (rounds >= 8 && stages <= (rows ? 4 : 10))
-}
+function chosen(of, text) { return choice_of(rule, of, text) }
+function direct_of(of, text) { return choice_of(direct_rule, of, text) }
+function choice_of(list, of, text) { if (!ruled) { ruled = 1; read_rule("docs/results/h200/which-05.csv") } if (!((of, text) in list)) stop("a choice for " text " " of " in which-05.csv"); return list[of, text] }
 FNR == 1 && (FILENAME == "-" || FILENAME == "/dev/stdin") { listing = 1 }
 listing && /^(g[0-9]+)?mb/ { shape = $0; if (!(shape in listed)) { listed[shape] = 1; order[++shapes] = shape } }
 listing && /^  05/ { kernel = substr($0, 3, 3); pass_listed = substr($0, 8, 5); launches = 0 }
@@ -128,11 +122,11 @@ table == "stream" {
   if (!(shape in value)) { value[shape] = us + 0; next }
   d = kernel == "05k" ? value[shape] : us + 0; k = kernel == "05k" ? us + 0 : value[shape]; delete value[shape]
   rows_of[set]++
-  if (streams(shape)) {
+  if (direct_of("fprop", shape) == "05k") {
     taken[set]++; won[set] += k < d; gained[set] += log(d / k)
     if (d / k > high[set]) high[set] = d / k
   } else { missed[set] += k < d; dear[set] += log(k / d); if (k / d > worst[set]) worst[set] = k / d }
-  lost = log((streams(shape) ? k : d) / (d < k ? d : k)); loss[set] += lost
+  lost = log((direct_of("fprop", shape) == "05k" ? k : d) / (d < k ? d : k)); loss[set] += lost
   if (lost > most[set]) most[set] = lost
   next
 }

@@ -34,6 +34,12 @@ ok $? "ladder.awk: a new kernel has a row, its arithmetic a row of cuDNN's" || d
 [ "$(awk '!/^\|/ || gsub(/\|/, "|") != 9' "$T/ladder")" = '' ]
 ok $? 'and every row has every cell'
 
+# What the tables take for the rule is the rule.
+for step in 04 05; do
+  scripts/which.sh $step | cmp -s - $results/which-$step.csv
+  ok $? "$results/which-$step.csv is what scripts/which.sh $step prints"
+done
+
 # refuses WHAT COMMAND...: one line on stderr that says what was expected, and a status other than 0.
 refuses() {
   said=$("${@:2}" 2>&1 >/dev/null)
