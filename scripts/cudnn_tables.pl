@@ -6,6 +6,7 @@
 #        scripts/cudnn_tables.pl slower FILE         those of its rows in which our plan is more than 3 % slower
 #        scripts/cudnn_tables.pl repeat FILE FILE    the same plans timed in two runs
 #        scripts/cudnn_tables.pl beyond FILE         searches of one problem: the fastest plan that was right and the fastest that was wrong
+#        scripts/cudnn_tables.pl headline FILE       means of step 05 beside cuDNN, before and after a change of the protocol
 #        scripts/cudnn_tables.pl again FILE          one plan timed several times, row by row
 use strict;
 use warnings;
@@ -85,9 +86,12 @@ if (($what // '') eq 'below' && @files == 1) {
       ["the best that is right" . ($same->{best_notes} ne '' ? " ($same->{best_notes})" : ''), @$same{qw(best_plan best_us best_plain_share)}],
       ['not noted', @$same{qw(left_out_plan left_out_us left_out_share)}], ['TF32', @$any{qw(left_out_plan left_out_us left_out_share)}];
     table(['plan', '', 'us', "largest error over a plain sum's bound"], [qw(--- --- --: --:)], @lines);
+} elsif (($what // '') eq 'headline' && @files == 1) {
+    my %words = (direct => 'direct kernels', rule => 'with 05i');
+    table(['pass', 'images', 'kernels', 'before', 'now'], [qw(--- --: --- --: --:)], map { [$_->{pass}, $_->{images}, $words{ $_->{kernels} }, $_->{before}, $_->{after}] } rows($files[0]));
 } elsif (($what // '') eq 'again' && @files == 1) {
     my @rows = rows($files[0]);
     table(['', map { "run $_" } 1 .. @rows], ['---', map { '--:' } @rows], ['us', map { sprintf('%.1f', $_->{best_us}) } @rows], ['clock, MHz', map { $_->{sm_clock_mhz} } @rows]);
 } else {
-    die "usage: scripts/cudnn_tables.pl below|floor|pytorch|slower|beyond|again FILE, or repeat FILE FILE\n";
+    die "usage: scripts/cudnn_tables.pl below|floor|pytorch|slower|beyond|headline|again FILE, or repeat FILE FILE\n";
 }
