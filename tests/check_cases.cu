@@ -44,6 +44,28 @@ DEFECT(last_block)(float *y) {
   y[0] = sum;
 }
 
+/* A thread reads what its neighbour has written to global memory; wrong: with no barrier between. */
+DEFECT(global_neighbour)(float *y) {
+  y[threadIdx.x + 128 * blockIdx.x] = 1;
+  if (!WRONG) __syncthreads();
+  y[64 + threadIdx.x + 128 * blockIdx.x] = y[(threadIdx.x + 1) % 64 + 128 * blockIdx.x];
+}
+
+/* Threads write a word one after the other; wrong: in any order. */
+DEFECT(global_twice)(float *y) {
+  if (threadIdx.x < 32) y[threadIdx.x] = 1;
+  if (!WRONG) __syncthreads();
+  if (threadIdx.x >= 32) y[threadIdx.x - 32] = 2;
+}
+
+/* A variable of the program is memory like any other: all blocks add to it, wrong: not by an atomic. */
+__device__ float total;
+DEFECT(device_variable)(float *y) {
+  if (WRONG) total += 1;
+  else atomicAdd(&total, 1.0f);
+  y[blockIdx.x] = 1;
+}
+
 /* A table of the program, a local array, a pointer to it; wrong: another thread's local array. */
 __constant__ float table[4] = {1, 2, 3, 4};
 static __device__ float pick(const float *from, int i) { return from[i % 4]; }
@@ -118,7 +140,7 @@ static const struct test {
   unsigned blocks, threads, shared;
 } tests[] = {
 #define TEST(name, blocks, threads, shared) {#name, name<false>, name<true>, blocks, threads, shared}
-    TEST(shared_halves, 1, 64, 0), TEST(global_halves, 4, 16, 0), TEST(shared_bytes, 1, 64, 0), TEST(last_block, 9, 1, 0),
+    TEST(shared_halves, 1, 64, 0), TEST(global_halves, 4, 16, 0), TEST(shared_bytes, 1, 64, 0), TEST(last_block, 9, 1, 0), TEST(device_variable, 4, 1, 0), TEST(global_neighbour, 3, 64, 0), TEST(global_twice, 1, 64, 0),
     TEST(local_memory, 1, 64, 0),  TEST(constant, 1, 32, 0), TEST(row_end, 1, 17, 0),      TEST(atomics, 1, 64, 0),       TEST(named_barrier, 1, 96, 0), TEST(parts, 1, 64, 96 * sizeof(float)),
     TEST(vector_tail, 1, 64, 0),   TEST(freed, 1, 32, 0),         TEST(pinned, 1, 32, 0),
 };

@@ -22,6 +22,9 @@ report shared_halves race 'line[WRONG ? threadIdx.x / 2' 'shared __half [64] lin
 report global_halves block-race '((__half *)y)[(WRONG' 'block (0,0,0), thread (0,0,0) wrote it'
 report shared_bytes uninitialised '(const unsigned *)&bytes' 'shared unsigned char [128] bytes, byte 69'
 report last_block block-race 'y[0] = y[1 +' 'allocation 1, byte '
+report device_variable block-race 'total += 1' 'total, byte 0'
+report global_neighbour race 'y[64 + threadIdx.x + 128' 'wrote it at tests/check_cases.cu'
+report global_twice race 'y[threadIdx.x - 32] = 2' 'wrote it at tests/check_cases.cu'
 report local_memory host-pointer 'static __device__ float pick' 'local memory of another thread'
 report constant out-of-bounds 'sum += filter[i]' "index 25 of an array of type 'float [25]'"
 report row_end out-of-bounds 'sum += tile[1][threadIdx.x % 16 + i]' "index 17 of an array of type 'float [17]'"

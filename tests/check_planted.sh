@@ -11,13 +11,14 @@ export B REWRITE COMPILE LINK folder
 
 # plant NAME SOURCE SED KIND LINE TEXT [ARGUMENTS]: applies SED to a copy of SOURCE. The checker must report KIND at a line that contains LINE
 # (of several, separated by |, one); KIND "divergent" and "shared" are the emulator's own reports, "result" is left to the verification,
-# "none" must be clean. A step's kernel runs the nasty list, or with these arguments, on one multiprocessor.
+# "none" must be clean. A step's kernel runs the nasty list, or with these arguments, on one multiprocessor. A header is HEADER@SOURCE: of the
+# source that includes it.
 cases=()
 plant() {
-  local name=$1 source=$2 edit=$3
+  local name=$1 source=${2%@*} edit=$3
   cp "$source" "$folder/$name.cu"
   sed -i -E "$edit" "$folder/$name.cu"
-  echo "$source" >"$folder/$name.source"
+  echo "$2" >"$folder/$name.source"
   printf '%s\n' "$4" "$5" "$6" >"$folder/$name.expect"
   echo "${7:---suite nasty}" >"$folder/$name.arguments"
   if [ "$4" = none ]; then echo same; elif cmp -s "$source" "$folder/$name.cu"; then echo same; else echo changed; fi >"$folder/$name.edited"
@@ -62,11 +63,20 @@ several='--kernel 05k --pass fprop --shape mb16ic4ih7oc64kh1'
 stream=05_im2col_gemm/k_stream.cu
 plant stream_right $stream '' none '' '05k as it is, several tiles a block' "$several"
 plant stream_last $stream '/^      }$/{n;s/^      __syncwarp\(\);$//}' race 'next[0] = {at[0]|next[32] = {' '05k: no __syncwarp between the last exchange and the next tile' "$several"
+# Winograd's kernels begin before the one before them has ended, and wait for it.
+early='--kernel 05h --pass fprop --shape mb1ic16ih8oc16kh3ph1'
+winograd=05_im2col_gemm/h_winograd.cu
+plant wait_output 05_im2col_gemm/winograd.cuh@$winograd '/ptx_griddepcontrol_wait/d' overlap 'point[i / SIDE][i % SIDE] = has(' '05h: the third kernel does not wait for the second' "$early"
+plant wait_multiply 05_im2col_gemm/winograd_multiply.cuh@$winograd '/ptx_griddepcontrol_wait/d' overlap '__pipeline_memcpy_async(a_to' '05h: the second kernel does not wait for the first' "$early"
 
 # Compiles and runs one case; its exit status, stdout and stderr stay in the folder.
 run_case() {
-  local name=$1 source arguments=() others=()
-  source=$(cat "$folder/$name.source")
+  local name=$1 source header generated flags=() arguments=() others=()
+  source=$(cat "$folder/$name.source") header=${source%@*} source=${source#*@} generated=$folder/$name.cpp
+  if [ "$header" != "$source" ]; then # its place comes first where headers are looked for
+    mkdir -p "$folder/$name.include/${header%/*}"
+    flags=(-iquote "$folder/$name.include") generated=$folder/$name.include/$header
+  fi
   case $source in
   0*)
     local step=${source%%/*}
@@ -77,7 +87,8 @@ run_case() {
     ;;
   esac
   {
-    "$REWRITE" "$folder/$name.cu" "$folder/$name.cpp" && $COMPILE "$folder/$name.cpp" -o "$folder/$name.o" &&
+    "$REWRITE" "$folder/$name.cu" "$generated" && if [ "$header" != "$source" ]; then generated=$B/gen/$source.cpp; fi &&
+      $COMPILE "${flags[@]}" "$generated" -o "$folder/$name.o" &&
       $LINK -o "$folder/$name" "$folder/$name.o" "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
   } >"$folder/$name.log" 2>&1 || { echo 'cannot be built' >"$folder/$name.status" && return; }
   EMU_SMS=1 timeout 60 "$folder/$name" "${arguments[@]}" >"$folder/$name.out" 2>"$folder/$name.err"

@@ -14,7 +14,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 unset MAKEFLAGS
 make -s -j 2 -o $build/rewrite B=$build REWRITE=$build/rewrite BACKEND=emu NVCC= NATIVE= CC=aarch64-linux-gnu-gcc CXX=$cxx \
-  $build/01 $build/02 build/check-aarch64/01 build/check-aarch64/02 build/check-aarch64/tests/check_tiled build/check-aarch64/tests/check_late \
+  $build/01 $build/02 build/check-aarch64/01 build/check-aarch64/02 build/check-aarch64/tests/check_tiled build/check-aarch64/tests/check_late build/check-aarch64/tests/check_order \
   build/count-aarch64/tests/count_kernels >"$log" 2>&1
 built=$?
 ok $built "builds"
@@ -31,6 +31,11 @@ ok $? "shared memory, barriers, __syncwarp, atomics under the checker"
 emulated build/check-aarch64/tests/check_late no-wait >"$log" 2>&1
 grep -q "^emulator check: uninitialised: .*check_late.cu:$(grep -n 'y\[row \*' tests/check_late.cu | head -n 1 | cut -d: -f1)," "$log"
 ok $? "a missing wait is found, at its line: $(grep -m 1 '^emulator check' "$log")"
+emulated build/check-aarch64/tests/check_order >"$log" 2>&1
+ok $? "order between blocks"
+emulated build/check-aarch64/tests/check_order no-barrier >"$log" 2>&1
+grep -q "^emulator check: block-race: .*check_order.cu:$(grep -n 'sum += parts' tests/check_order.cu | head -n 1 | cut -d: -f1)," "$log"
+ok $? "a fence without a barrier before it is found: $(grep -m 1 '^emulator check' "$log")"
 emulated build/count-aarch64/tests/count_kernels >"$log" 2>&1
 ok $? "kernels in lockstep"
 done_testing

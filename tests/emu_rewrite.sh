@@ -72,6 +72,22 @@ fails 'in.cu:1: a template parameter without a name before a kernel with __launc
 template <int> __global__ void __launch_bounds__(32) k() {}
 END
 
+# ---- variables ----
+
+becomes 'static __device__ float sums[2][N] = {{1, 2}}; [[maybe_unused]] static const bool emu_known_sums = emu_set_variable((void *)&sums, sizeof sums, "sums"); int after;' "a __device__ variable: known at run time" <<'END'
+static __device__ float sums[2][N] = {{1, 2}}; int after;
+END
+becomes 'namespace a { __device__ alignas(16) b<int, 2> c; [[maybe_unused]] static const bool emu_known_c = emu_set_variable((void *)&c, sizeof c, "c"); }' "... in a namespace, aligned, of a template's type" <<'END'
+namespace a { __device__ alignas(16) b<int, 2> c; }
+END
+stays "functions, constants and local variables are none" <<'END'
+static __device__ const float table[2] = {1, 2};
+extern __device__ int elsewhere;
+template <typename T> __device__ __forceinline__ T f(T x) { __device__ static int y = 0; return x + y; }
+__host__ __device__ inline float g(float x = 1) { return x; }
+__device__ float h(int i);
+END
+
 # ---- launches ----
 
 becomes 'void f() { emu_configure("k", k, 1, 32)(); }' "a plain launch" <<'END'

@@ -13,8 +13,8 @@
 
 /* Environment: EMU_ADDR2LINE=program   finds source lines instead of addr2line
  *
- * What it cannot see: races in global memory between threads of one block, and between blocks on single bytes; a missing __syncwarp
- * after one of only some lanes; copies that the compiler makes with memcpy; an index too large for a __constant__ array behind a pointer. */
+ * What it cannot see: races in global memory on single bytes, and between threads of one block where one reads first and another then writes, or
+ * where others have read before; a missing __syncwarp after one of only some lanes; copies that the compiler makes with memcpy; an index too large for a __constant__ array behind a pointer. */
 
 /* ---- defects ---- */
 
@@ -83,6 +83,7 @@ emu_shadow *emu_shadow_at(uintptr_t address); /* the last that starts at or befo
 void emu_shadow_begin_launch(emu_launch *launch); /* gives it its mark */
 uint64_t emu_shadow_oldest(void);                 /* serial of the first launch whose mark has not been given again */
 void emu_shadow_allocated(void *start, size_t bytes, uint64_t serial, bool pinned);
+void emu_shadow_variable(void *start, size_t bytes, const char *name);
 void emu_shadow_freed(void *start);
 void emu_shadow_copied(void *dst, const void *src, size_t bytes);
 void emu_shadow_set(emu_shadow *s, size_t offset, size_t bytes, uint8_t clear, uint8_t set); /* nibbles 0 or 0xF for allowed, written */

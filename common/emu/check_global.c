@@ -105,6 +105,23 @@ void emu_shadow_freed(void *start) {
   free(s);
 }
 
+/* __device__ variables lie between these two, beside other parts of the program; they start as zeros, or with what their declaration says. */
+static uintptr_t variables_start = UINTPTR_MAX, variables_end;
+
+void emu_shadow_variable(void *start, size_t bytes, const char *name) {
+  emu_shadow_allocated(start, bytes, 0, true);
+  emu_arrays_mark(start, bytes, name);
+  emu_shadow_copied(start, NULL, bytes);
+  if ((uintptr_t)start < variables_start) variables_start = (uintptr_t)start;
+  if ((uintptr_t)start + bytes > variables_end) variables_end = (uintptr_t)start + bytes;
+}
+
+static emu_shadow *variable_at(uintptr_t address) {
+  if (address < variables_start || address >= variables_end) return NULL;
+  emu_shadow *s = emu_shadow_at(address);
+  return s != NULL && address - s->start < s->bytes ? s : NULL;
+}
+
 static uint32_t mark;         /* of this launch */
 static uint64_t oldest;
 
@@ -191,28 +208,34 @@ static bool this_launch(const emu_checker *c, uint32_t word) { return word != 0 
 static uint32_t load(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
 static void store(uint32_t *p, uint32_t value) { __atomic_store_n(p, value, __ATOMIC_RELAXED); }
 
-static void note_race(const emu_shadow *s, size_t offset, size_t entry, bool with_reader, const void *pc) {
+static void note_race(const emu_checker *c, const emu_shadow *s, size_t offset, size_t entry, bool with_reader, const void *pc) {
   const uint32_t word = with_reader ? s->seen[entry].reader : s->seen[entry].writer;
   const uint32_t who = with_reader ? s->who[entry].reader : s->who[entry].writer, block = word & EMU_BLOCK_MASK;
   const emu_access_kind access = with_reader ? EMU_READ : word & EMU_SEEN_ATOMIC ? EMU_ATOMIC : EMU_WRITE;
-  const bool several = block == EMU_SEVERAL;
-  const emu_other other = {access, emu_long_pc(who >> 10), several ? -1 : (int)(who & 1023), several ? -2 : (long long)block};
+  const bool several = block == EMU_SEVERAL, mine = block == (c->block & EMU_BLOCK_MASK);
+  const emu_other other = {access, emu_long_pc(who >> 10), several ? -1 : (int)(who & 1023), several ? -2 : mine ? -1 : (long long)block};
   char place[200];
   emu_arrays_describe(s, offset, place, sizeof place);
-  emu_check_note(EMU_BLOCK_RACE, pc, &other, "%s", place);
+  emu_check_note(mine ? EMU_RACE : EMU_BLOCK_RACE, pc, &other, "%s", place);
 }
 
-/* Does another block of this launch get in the way? If it did come by, and that before this access (check_order.c), all is well. Of a read
- * nobody knows when it was: it is taken to be before what its block published. */
+/* Whether this block's write is one that the running thread comes after: its own, or one before a barrier that both passed. */
+static bool after_own_block(const emu_checker *c, unsigned thread, uint32_t when) {
+  return thread == emu_self->number || c->clock[emu_self->number / EMU_WARP][thread / EMU_WARP] >= when / 2;
+}
+
+/* Does another thread of this launch get in the way? If it did come by, and that before this access (for other blocks, and for the own one where
+ * no barrier says so, see check_order.c), all is well. Of a read nobody knows when it was: it is taken to be before what its block published. */
 static void look_for_race(emu_checker *c, const emu_shadow *s, size_t offset, size_t entry, emu_access_kind kind, const void *pc) {
   const uint32_t me = c->block, writer = load(&s->seen[entry].writer), reader = load(&s->seen[entry].reader);
   const bool both_atomic = kind == EMU_ATOMIC && writer & EMU_SEEN_ATOMIC;
-  const bool after_write = this_launch(c, writer) && (writer & ~EMU_SEEN_ATOMIC) != me && !both_atomic;
+  const emu_who *who = &s->who[entry];
+  const unsigned thread = load(&who->writer) & 1023;
+  const bool after_write = this_launch(c, writer) && !both_atomic && !((writer & ~EMU_SEEN_ATOMIC) == me && after_own_block(c, thread, load(&who->when)));
   const bool after_read = kind != EMU_READ && this_launch(c, reader) && reader != me;
   if ((!after_write && !after_read) || pc == c->race_pc) return;
-  const emu_who *who = &s->who[entry];
-  if (after_write && !emu_order_knows(c, writer & EMU_BLOCK_MASK, load(&who->writer) & 1023, load(&who->when))) note_race(s, offset, entry, false, pc);
-  else if (after_read && !emu_order_knows(c, reader & EMU_BLOCK_MASK, load(&who->reader) & 1023, 0)) note_race(s, offset, entry, true, pc);
+  if (after_write && !emu_order_knows(c, writer & EMU_BLOCK_MASK, thread, load(&who->when))) note_race(c, s, offset, entry, false, pc);
+  else if (after_read && !emu_order_knows(c, reader & EMU_BLOCK_MASK, load(&who->reader) & 1023, 0)) note_race(c, s, offset, entry, true, pc);
   else return;
   c->race_pc = pc;
 }
@@ -279,8 +302,9 @@ static void touch(emu_checker *c, const emu_shadow *s, size_t offset, size_t byt
 void emu_check_global(emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc) {
   emu_shadow *cached = &c->cache[address >> 12 & (EMU_CACHED - 1)];
   if (address - cached->start >= cached->bytes) {
-    if (is_private(c, address, bytes)) return;
-    emu_shadow *found = emu_shadow_at(address);
+    emu_shadow *found = variable_at(address);
+    if (found == NULL && is_private(c, address, bytes)) return;
+    if (found == NULL) found = emu_shadow_at(address);
     if (found == NULL || address - found->start >= found->bytes) stop_outside(c, address, bytes, kind, pc);
     if (!c->watching) *cached = *found;
     else cached = found;

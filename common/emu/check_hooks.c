@@ -192,6 +192,7 @@ static const emu_tool checker = {
     .atomic_end = atomic_end,
     .shared_placed = emu_shared_allow,
     .allocated = emu_shadow_allocated,
+    .variable = emu_shadow_variable,
     .freed = emu_shadow_freed,
     .copied = emu_shadow_copied,
     .mark_array = emu_arrays_mark,

@@ -245,6 +245,7 @@ static bool leads_to(place_list *known, const wanted *want) {
 bool emu_order_knows(emu_checker *c, uint32_t block, unsigned thread, uint32_t when) {
   if (__atomic_load_n(&releases, __ATOMIC_RELAXED) == 0) return false;
   const unsigned self = emu_self->number, w = self / EMU_WARP;
+  if (thread >= emu_self->block->thread_count) return false; /* somebody is just writing there */
   const wanted want = {c->block & EMU_BLOCK_MASK, block, when, thread};
   place_list known = {0};
   pthread_mutex_lock(&lock);

@@ -129,6 +129,9 @@ cudaError_t emu_read_attributes(const cudaLaunchConfig_t *config, int *early);
 /* A kernel's __launch_bounds__: launches with more threads fail. `text` has "kernel = " and its name. Returns true. */
 int emu_set_bound(const void *function, unsigned threads, const char *text);
 
+/* A __device__ variable, told when the program starts. Returns true. */
+int emu_set_variable(void *start, size_t bytes, const char *name);
+
 /* One __shared__ declaration; the rewriter makes a static one of each. */
 typedef struct emu_shared_site {
   const char *name, *type;       /* "tile", "float [16][17]" */

@@ -150,6 +150,7 @@ bool emu_any_capture(void);
 bool emu_is_device(const void *pointer, size_t bytes);  /* lies within an allocation, pinned memory or a known symbol */
 bool emu_is_device_space(uintptr_t address);            /* with a tool: only device memory can be here */
 void emu_free_all(void);
+void emu_tell_variables(void);                          /* those that the tool has not been told of */
 
 #define EMU_TRY(call)                                \
   do {                                               \

@@ -101,6 +101,7 @@ cudaError_t emu_run_call(const emu_call *call, emu_past *past) {
   launch.block_count = (uint64_t)call->grid.x * call->grid.y * call->grid.z;
   shuffle_blocks(&launch, emu_seed());
   emu_shared_begin_launch(&launch);
+  emu_tell_variables();
   EMU_TELL(launch_begin, &launch);
   emu_pool_run(&launch);
   EMU_TELL(launch_end, &launch);
@@ -152,7 +153,10 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *fu
   if (function == NULL) return emu_error(cudaErrorInvalidDeviceFunction);
   const emu_kernel *k = emu_kernel_of(function, NULL);
   const size_t left = EMU_DEFAULT_SHARED - k->static_shared;
-  *attributes = (cudaFuncAttributes){.sharedSizeBytes = k->static_shared, .maxThreadsPerBlock = k->bound != 0 ? (int)k->bound : EMU_MAX_THREADS, .ptxVersion = 90, .binaryVersion = 90,
+  *attributes = (cudaFuncAttributes){.sharedSizeBytes = k->static_shared,
+                                     .maxThreadsPerBlock = k->bound != 0 ? (int)k->bound : EMU_MAX_THREADS,
+                                     .ptxVersion = 90,
+                                     .binaryVersion = 90,
                                      .maxDynamicSharedSizeBytes = (int)(k->max_dynamic_shared > left ? k->max_dynamic_shared : left)};
   return cudaSuccess;
 }

@@ -218,6 +218,31 @@ cudaError_t cudaMemset(void *pointer, int value, size_t bytes) {
   return cudaMemsetAsync(pointer, value, bytes, 0);
 }
 
+/* Variables are told before main, when the tool may not be there yet. */
+static struct variable {
+  void *start;
+  size_t bytes;
+  const char *name;
+} *variables;
+static size_t variable_count, variable_room, variables_told;
+
+int emu_set_variable(void *start, size_t bytes, const char *name) {
+  if (variable_count == variable_room) {
+    variable_room = variable_room ? 2 * variable_room : 16;
+    variables = realloc(variables, variable_room * sizeof *variables);
+    if (variables == NULL) abort();
+  }
+  variables[variable_count++] = (struct variable){start, bytes, name};
+  return 1;
+}
+
+void emu_tell_variables(void) {
+  for (; variables_told < variable_count; variables_told++) {
+    const struct variable *v = &variables[variables_told];
+    EMU_TELL(variable, v->start, v->bytes, v->name);
+  }
+}
+
 cudaError_t emu_symbol_address(void **pointer, const void *symbol, size_t symbol_bytes) {
   if (pointer == NULL || symbol == NULL) return emu_error(cudaErrorInvalidValue);
   *pointer = (void *)(uintptr_t)symbol;

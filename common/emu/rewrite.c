@@ -4,6 +4,7 @@
  *   __shared__ float tile[16][17];                          a reference into the block's shared memory (emu_shared in emu.h)
  *   extern __shared__ float all[];                          a pointer to its dynamic part
  *   __launch_bounds__(N) k(int i) {                         as it is, and behind the brace what makes N known (rewrite_bounds.c)
+ *   __device__ int count;                                   as it is, and behind it what makes it known (rewrite_variables.c)
  *   #pragma unroll                                          nothing: the host compiler warns of it
  *
  * Comments, strings and other directives stay as they are; the bodies of macros are rewritten like the rest. The output starts with a
@@ -281,6 +282,8 @@ void rewrite_list(const token_list *list, bool macro) {
       rewrite_shared(list, i, function[depth]);
     } else if (is(list, i, "__launch_bounds__")) {
       rewrite_bounds(list, i);
+    } else if (is(list, i, "__device__") && !function[depth]) {
+      rewrite_variable(list, i);
     }
   }
 }

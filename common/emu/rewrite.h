@@ -1,4 +1,5 @@
-/* What the rewriter's files share: rewrite_scan.c turns a source into tokens, rewrite.c and rewrite_bounds.c turn tokens into edits of the source. */
+/* What the rewriter's files share: rewrite_scan.c turns a source into tokens, rewrite.c, rewrite_bounds.c and rewrite_variables.c turn tokens
+ * into edits of the source. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,6 +49,9 @@ size_t kernel_start(const token_list *list, size_t behind);
 
 /* Makes known to the runtime what the __launch_bounds__ at token i says. */
 void rewrite_bounds(const token_list *list, size_t i);
+
+/* Makes a variable known to the runtime if the __device__ at token i belongs to one, outside of functions. */
+void rewrite_variable(const token_list *list, size_t i);
 
 /* Whether a directive starts with these one or two words. */
 bool directive_is(size_t position, const char *first, const char *second);

@@ -39,11 +39,13 @@ static void put_template_arguments(text *t, const token_list *list, size_t open,
 }
 
 void rewrite_bounds(const token_list *list, size_t i) {
-  static const char *const before[] = {";", "{", "}", NULL}, *const attributes[] = {"__launch_bounds__", "__cluster_dims__", "alignas", "__align__", "__attribute__", NULL};
+  static const char *const before[] = {";", "{", "}", NULL};
+  static const char *const attributes[] = {"__launch_bounds__", "__cluster_dims__", "alignas", "__align__", "__attribute__", NULL};
   const size_t position = list->at[i].start, behind = behind_match(list, i + 1);
   if (!is(list, i + 1, "(") || behind == i + 3) fail_at(position, "__launch_bounds__ without a number of threads, expected __launch_bounds__(threads)");
   size_t open = behind; /* of the kernel's parameters */
-  while (open < list->count && !is(list, open, "(") && !is_any(list, open, before)) open = is_any(list, open, attributes) ? behind_match(list, open + 1) : open + 1;
+  while (open < list->count && !is(list, open, "(") && !is_any(list, open, before))
+    open = is_any(list, open, attributes) ? behind_match(list, open + 1) : open + 1;
   const size_t body = behind_match(list, open);
   if (!is(list, open, "(") || (!is(list, body, "{") && !is(list, body, ";")))
     fail_at(position, "__launch_bounds__ without a kernel behind it, expected its name, parameters and body");

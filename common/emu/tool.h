@@ -46,6 +46,7 @@ typedef struct emu_tool {
   void (*freed)(void *start);
   void (*copied)(void *dst, const void *src, size_t bytes);
   void (*mark_array)(const void *start, size_t bytes, const char *name);
+  void (*variable)(void *start, size_t bytes, const char *name); /* a __device__ variable, before the first launch */
   void (*mark_uninitialised)(const void *start, size_t bytes);
   void (*count_work)(double flops, const char *whose);
 
