@@ -46,7 +46,7 @@ HARNESS := $(patsubst %,$(B)/%.o,$(wildcard common/*.c common/*.cu) 00_cpu_refer
 LIBRARY := $(B)/libharness.a
 step_objects = $(filter-out $(HARNESS),$(patsubst %,$(B)/%.o,$(wildcard $(call folder,$(1))/*.c $(call folder,$(1))/*.cu)))
 # Tests of the emulator itself make no sense on a GPU; emu_features and emu_half hold on both: what they prove of the emulator, a GPU does too.
-EMU_ONLY = $(if $(filter cuda,$(BACKEND)),tests/emu_api% tests/emu_failures% tests/emu_rewrite% tests/emu_aarch64% tests/check_% tests/count_%)
+EMU_ONLY = $(if $(filter cuda,$(BACKEND)),tests/emu_api% tests/emu_failures% tests/emu_rewrite% tests/emu_aarch64% tests/emu_sms% tests/check_% tests/count_%)
 # One program for each step: tests/identities.c with the step's table of kernels.
 STEP_TESTS = $(patsubst %,$(B)/tests/identities_%,$(filter-out 00,$(STEPS)))
 TESTS = $(patsubst %,$(B)/%,$(basename $(filter-out tests/identities.c $(EMU_ONLY),$(wildcard tests/*.c tests/*.cu)))) $(STEP_TESTS)

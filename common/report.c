@@ -67,6 +67,13 @@ static const char *watched_by(void) {
   return "";
 }
 
+static int cpu_threads(void) {
+#ifdef CUDA_EMULATOR
+  return emu_worker_count();
+#endif
+  return 1;
+}
+
 void report_machine(const report *r) {
   const machine *m = r->machine;
   char cuda[16], driver[16];
@@ -74,7 +81,7 @@ void report_machine(const report *r) {
   version_text(m->driver_version, driver);
   fprintf(r->text, "machine: %s", m->device.name);
   if (m->device.emulated)
-    fprintf(r->text, " (no GPU used: kernels run on %d CPU thread%s, verified, not timed%s)", m->device.sm_count, m->device.sm_count == 1 ? "" : "s", watched_by());
+    fprintf(r->text, " (no GPU used: kernels run on %d CPU thread%s, verified, not timed%s)", cpu_threads(), cpu_threads() == 1 ? "" : "s", watched_by());
   else if (m->device.arch)
     fprintf(r->text, ", %d SMs, CUDA %s, driver for CUDA %s", m->device.sm_count, cuda, driver);
   else

@@ -47,4 +47,4 @@ if [ "$table" = winograd ]; then
 fi
 make -s BACKEND=emu build/emu/05 >/dev/null
 [ $# -gt 0 ] || set -- $(awk -f scripts/step05_tables.awk -v table=shapes </dev/null)
-for shape in "$@"; do EMU_THREADS=132 build/emu/05 --list --shape "$shape"; done | awk -v "table=$table" -f scripts/step05_tables.awk $results/{registers-05,calibrate}.csv -
+for shape in "$@"; do EMU_SMS=132 build/emu/05 --list --shape "$shape"; done | awk -v "table=$table" -f scripts/step05_tables.awk $results/{registers-05,calibrate}.csv -

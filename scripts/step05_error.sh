@@ -6,7 +6,7 @@ set -euo pipefail
 [ $# -gt 0 ] || { echo "step05_error.sh: SHAPE ...: expected at least one" >&2; exit 2; }
 build=build/emu
 make -s BACKEND=emu "$build/00" "$build/05" >&2
-export EMU_THREADS=132
+export EMU_SMS=132
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for shape in "$@"; do "$build/00" --shape "$shape" --pass fprop --kernel 00a --no-time --out "$folder/$shape.npy" >/dev/null; done

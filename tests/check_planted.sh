@@ -9,9 +9,9 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export B REWRITE COMPILE LINK folder
 
-# plant NAME SOURCE SED KIND LINE TEXT: applies SED to a copy of SOURCE. The checker must report KIND at a line that contains LINE (of
-# several, separated by |, one); KIND "divergent" and "shared" are the emulator's own reports, "result" is left to the verification,
-# "none" must be clean.
+# plant NAME SOURCE SED KIND LINE TEXT [ARGUMENTS]: applies SED to a copy of SOURCE. The checker must report KIND at a line that contains LINE
+# (of several, separated by |, one); KIND "divergent" and "shared" are the emulator's own reports, "result" is left to the verification,
+# "none" must be clean. A step's kernel runs the nasty list, or with these arguments, on one multiprocessor.
 cases=()
 plant() {
   local name=$1 source=$2 edit=$3
@@ -19,6 +19,7 @@ plant() {
   sed -i -E "$edit" "$folder/$name.cu"
   echo "$source" >"$folder/$name.source"
   printf '%s\n' "$4" "$5" "$6" >"$folder/$name.expect"
+  echo "${7:---suite nasty}" >"$folder/$name.arguments"
   if [ "$4" = none ]; then echo same; elif cmp -s "$source" "$folder/$name.cu"; then echo same; else echo changed; fi >"$folder/$name.edited"
   cases+=("$name")
 }
@@ -56,6 +57,11 @@ plant coalesced_q 02_coalesced/a_coalesced.cu 's/out_q = i % p.Q; .*/out_q = i %
 plant coalesced_w 02_coalesced/a_coalesced.cu 's/w\[\(\(k \* group_c \+ c\) \* p.R \+ r\) \* p.S \+ s\]/w[((k * group_c + c) * p.S + s) * p.R + r]/' result '' '02a: r and s of the filter swapped'
 plant warp_lane 02_coalesced/b_warp_wgrad.cu 's/if \(lane == 0\) dw/if (lane == 1) dw/' result '' '02b: the wrong lane stores'
 plant warp_tail 02_coalesced/b_warp_wgrad.cu 's/pixel < p.P \* p.Q; pixel/pixel <= p.P * p.Q; pixel/' out-of-bounds 'sum += dy' '02b: one pixel too many'
+# A block that multiplies several tiles prepares the next one where its warp's sums were exchanged. One multiprocessor has four places, this layer 7 tiles.
+several='--kernel 05k --pass fprop --shape mb16ic4ih7oc64kh1'
+stream=05_im2col_gemm/k_stream.cu
+plant stream_right $stream '' none '' '05k as it is, several tiles a block' "$several"
+plant stream_last $stream '/^      }$/{n;s/^      __syncwarp\(\);$//}' race 'next[0] = {at[0]|next[32] = {' '05k: no __syncwarp between the last exchange and the next tile' "$several"
 
 # Compiles and runs one case; its exit status, stdout and stderr stay in the folder.
 run_case() {
@@ -66,14 +72,15 @@ run_case() {
     local step=${source%%/*}
     others=("$B/$step/main.c.o")
     for other in "$step"/*.cu; do [ "$other" = "$source" ] || others+=("build/check/$other.o"); done
-    arguments=(--no-time --suite nasty)
+    read -r -a arguments <"$folder/$name.arguments"
+    arguments+=(--no-time)
     ;;
   esac
   {
     "$REWRITE" "$folder/$name.cu" "$folder/$name.cpp" && $COMPILE "$folder/$name.cpp" -o "$folder/$name.o" &&
       $LINK -o "$folder/$name" "$folder/$name.o" "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
   } >"$folder/$name.log" 2>&1 || { echo 'cannot be built' >"$folder/$name.status" && return; }
-  timeout 60 "$folder/$name" "${arguments[@]}" >"$folder/$name.out" 2>"$folder/$name.err"
+  EMU_SMS=1 timeout 60 "$folder/$name" "${arguments[@]}" >"$folder/$name.out" 2>"$folder/$name.err"
   echo $? >"$folder/$name.status"
 }
 export -f run_case

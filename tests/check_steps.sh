@@ -26,6 +26,13 @@ for main in [0-9][0-9]_*/main.c; do
   for seed in 1 2; do EMU_SEED=$seed clean "$step" "a shuffled order of blocks and lanes ($seed)" --random 30 --seed $((30 + seed)); done
 done
 
+# Kernels that cut their work by the number of multiprocessors: blocks with several tiles, with parts of tiles, with one tile.
+for sms in 1 16 132; do
+  EMU_SMS=$sms clean 04 "$sms multiprocessors" --suite nasty
+  EMU_SMS=$sms clean 05 "$sms multiprocessors" --suite nasty
+  EMU_SMS=$sms clean 05 "$sms multiprocessors, 05k" --random 30 --seed 7 --pass fprop --kernel 05k
+done
+
 clean 04 "planes" --suite tests/planes
 clean 04 "pictures" --suite tests/pictures --kernel 04o
 clean 04 "depthwise layers" --suite tests/depthwise

@@ -1,5 +1,6 @@
 /* The one device: its properties, which are those of a compute-capability 9.0 GPU where kernels depend on them. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -17,6 +18,21 @@ cudaError_t cudaGetDevice(int *device) {
 }
 
 cudaError_t cudaSetDevice(int device) { return emu_error(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
+
+/* EMU_SMS, else the same number on every machine: kernels cut their work by it, and a test should see the same cuts everywhere. */
+static int multiprocessors(void) {
+  enum { DEFAULT = 8, MOST = 1024 };
+  static int known;
+  if (known != 0) return known;
+  const char *text = getenv("EMU_SMS");
+  char *end = NULL;
+  const long n = text != NULL ? strtol(text, &end, 10) : DEFAULT;
+  if (text != NULL && (end == text || *end != '\0' || n < 1 || n > MOST)) {
+    fprintf(stderr, "emulator: EMU_SMS: expected a number of multiprocessors, 1 to %d, found '%s'\n", MOST, text);
+    exit(2);
+  }
+  return known = (int)n;
+}
 
 static int last_level_cache(void) {
   long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -41,7 +57,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
       .totalConstMem = 64 << 10,
       .major = 9,
       .minor = 0,
-      .multiProcessorCount = emu_worker_count(),
+      .multiProcessorCount = multiprocessors(),
       .integrated = 1,
       .concurrentKernels = 0,
       .unifiedAddressing = 1,

@@ -4,6 +4,7 @@
  * waits (barrier, shuffle) or ends, then the next one runs. So between two waits a thread has its worker for itself.
  *
  * Environment: EMU_THREADS=n  workers (default: one per core)
+ *              EMU_SMS=n      multiprocessors that the device says it has (default 8, on every machine)
  *              EMU_SEED=n     shuffle the order of blocks, threads and wake-ups; one worker; the same n gives the same order
  *              EMU_STACK_KB=n stack of one CUDA thread (default 64)
  *              EMU_LATE=0|1   1: cp.async completes when it is waited for, not before (async.c); the check build's default

@@ -81,7 +81,6 @@ void emu_warp_exit(emu_warp *w);
 uint64_t emu_random(uint64_t *state);                   /* a step of splitmix64 */
 
 /* pool.c */
-int emu_worker_count(void);
 uint64_t emu_seed(void);
 void emu_pool_run(emu_launch *launch);                  /* on all workers; returns when all blocks are done */
 
