@@ -1,6 +1,7 @@
 # Every kernel of every step, all passes: the nasty list, the laptop suite, random shapes; and the same results whatever the order in
 # which an emulated GPU runs its blocks and lanes.
 . tests/tap.inc
+. tests/edges.inc
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
@@ -57,6 +58,13 @@ ok "$(grep -c 'SKIP 04[fgh]' "$log")" "... and 04f to 04h skip nothing"
 ok "$([ "$(grep -c '04i *right' "$log")" -eq 13 ] && [ "$(grep -c '04j *right' "$log")" -eq 13 ]; echo $?)" "... and 04i and 04j do the thirteen that they are for"
 verified 05 "on 3x3 filters" --suite tests/three_by_three
 ok "$(grep -c 'SKIP 05[a-ik]' "$log")" "... and 05a to 05i and 05k skip nothing"
+
+
+# One branch or one row of a table each; a second launch, of planes and of images.
+each_edge verified
+verified 04 "04b: more planes than a grid has room for" --kernel 04b --exact --shape mb66000ic1ih1iw4oc1oh1ow4kh3kw3ph1pw1
+WINOGRAD_LAUNCH_BYTES=31000 verified 05 "05h, 05i in three launches" --kernel 05h,05i --shape g2mb5ic6ih6iw9oc10oh6ow9kh3kw3ph1pw1
+WINOGRAD_LAUNCH_BYTES=1200000 verified 05 "05h, whose last launch has one image, in other tiles" --kernel 05h --pass fprop --shape mb21ic1ih4iw28oc129oh4ow28kh3kw3ph1pw1
 
 # One kernel against another through .npy files: what 00 writes, 00 and 01 read and agree on.
 folder=$(mktemp -d)
