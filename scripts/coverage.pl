@@ -25,7 +25,7 @@ find({ no_chdir => 1, wanted => sub { push @objects, $_ if /\.o$/; push @counts,
 unless ($keep) {
     unlink @counts;
     local @ENV{qw(B CHECK)} = ($folder, $folder);
-    system($^X, 'tests/run.pl', 'tests/steps.sh', 'tests/check_steps.sh') == 0 or die "coverage.pl: the tests fail\n";
+    system($^X, 'tests/run.pl', map { "tests/$_.sh" } qw(steps check_steps limits cuts)) == 0 or die "coverage.pl: the tests fail\n";
 }
 
 # $lines{file}{line}: how often. $branches{file}{line}{number of branches}: how often each. $instances{file}{name}: how often.

@@ -66,6 +66,14 @@ verified 04 "04b: more planes than a grid has room for" --kernel 04b --exact --s
 WINOGRAD_LAUNCH_BYTES=31000 verified 05 "05h, 05i in three launches" --kernel 05h,05i --shape g2mb5ic6ih6iw9oc10oh6ow9kh3kw3ph1pw1
 WINOGRAD_LAUNCH_BYTES=1200000 verified 05 "05h, whose last launch has one image, in other tiles" --kernel 05h --pass fprop --shape mb21ic1ih4iw28oc129oh4ow28kh3kw3ph1pw1
 
+# The rules for --kernel auto; fp32, as 04's for fp16 is another. 05k where tiles are many and short, as an emulated GPU has few multiprocessors.
+while IFS='|' read -r what kernel; do
+  read -r step pass shape <<<"$what"
+  case $step in '' | '#'*) continue ;; esac
+  verified "$step" "$pass $shape" --kernel auto --dtype fp32 --pass "$pass" --shape "$shape"
+  ok "$(grep -q "^ *${kernel# } *right" "$log"; echo $?)" "... and the rule takes$kernel"
+done <tests/choices
+
 # One kernel against another through .npy files: what 00 writes, 00 and 01 read and agree on.
 folder=$(mktemp -d)
 trap 'rm -rf "$log" "$folder"' EXIT
