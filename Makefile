@@ -185,6 +185,7 @@ help:
 	@echo "make nvcc-check            compile every kernel with nvcc for $(if $(NVCC),sm_80 sm_90a sm_$(NEWEST_ARCH),its architectures) (needs no GPU)"
 	@echo "make check-01              run a step under the emulator's checker: bounds, races, uninitialised reads (make check: all steps)"
 	@echo "make count-01              count its memory requests, sectors and bank conflicts, line by line; SHAPE= PASS= KERNEL= GPU=h200"
+	@echo "make coverage              which lines and branches of the steps the tests reach, and what they do not (gcc; emulator)"
 	@echo "make exercise-01a          grade an exercise, without a GPU: right, free of races, its counts (docs/exercises.md); FILE=mine.cu SEED=7; make exercises"
 	@echo "make compare-counts        those counts beside ncu's (needs a GPU)"
 	@echo "make profile-02            ncu: a step's kernels beside the step before; PASS= KERNEL= SHAPE= AGAINST=01a (make profile-metrics: what the rows mean)"
@@ -292,6 +293,7 @@ clean:
 	rm -rf build
 
 -include common/emu/modes.mk
+-include common/emu/coverage.mk
 -include common/exercise.mk
 -include common/profile.mk
 -include $(shell find build -name '*.d' 2>/dev/null)

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "05_im2col_gemm/tile.h"
 #include "common/plain.h"
@@ -25,12 +26,17 @@ typedef struct winograd {
   bool early;                    /* its blocks may begin early, and then lie in any order: they begin with whole rounds, or there are no pieces */
 } winograd;
 
-static const double launch_bytes = 512e6; /* of V and M, at most */
 static const double end_steps = 0.3;      /* what the end of a unit takes, in steps (estimated) */
 static const double small_tiles = 1.01;   /* how much longer 64 x 64 takes, whose U and V are read more often (so that choices fit times of six layers) */
 static const double gap_clocks = 2000;    /* between two kernels, if blocks may not begin early (estimated) */
 static const double sums_clocks = 3000;   /* what it takes output_kernel to look for parts of sums (estimated) */
 enum { MOST_PIECES = 8, MOST_NEAR = 8 };
+
+/* Of V and M, at most. The tests lower it: problems so large take an emulator too long. */
+static inline double launch_bytes(void) {
+  const char *lowered = getenv("WINOGRAD_LAUNCH_BYTES");
+  return lowered ? atof(lowered) : 512e6;
+}
 
 static inline int ceil_div(int64_t a, int64_t b) { return (int)((a + b - 1) / b); }
 
@@ -91,7 +97,7 @@ static inline winograd plan_for(const conv_problem *f, int size, int images) {
   int device = 0, multiprocessors = 0;
   if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) multiprocessors = 1;
 #ifdef CUDA_EMULATOR
-  multiprocessors = 132; /* the cuts of a GPU are tested without one, too */
+  if (!getenv("EMU_SMS")) multiprocessors = 132; /* the cuts of a GPU are tested without one, too */
 #endif
   winograd best = {};
   best.p = *f, best.side = size + 2, best.tiles_p = ceil_div(f->P, size), best.tiles_q = ceil_div(f->Q, size), best.images = images;
@@ -122,7 +128,7 @@ static inline int64_t product_count(const winograd *g) { return (int64_t)(g->sli
 /* How many images at a time: all, if their V and M are not too large; or else in as few launches as can be, each of as many images. */
 static inline int images_of(const conv_problem *f, int size) {
   const double image = (double)(size + 2) * (size + 2) * (f->C + f->K) * ceil_div(f->P, size) * ceil_div(f->Q, size) * sizeof(float);
-  const int most = image < launch_bytes ? (int)(launch_bytes / image) : 1;
+  const int most = image < launch_bytes() ? (int)(launch_bytes() / image) : 1;
   return ceil_div(f->N, ceil_div(f->N, most));
 }
 

@@ -1,5 +1,6 @@
 # Every step's kernels under the checker: the nasty list, the laptop suite, random shapes, shuffled orders. No report, nothing wrong.
 . tests/tap.inc
+. tests/edges.inc
 emulator_only 'the checker is part of the emulator'
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -8,7 +9,7 @@ trap 'rm -f "$log"' EXIT
 clean() {
   local step=$1 text=$2 status
   shift 2
-  "build/check/$step" --no-time "$@" >"$log" 2>"$log.err"
+  "${CHECK:-build/check}/$step" --no-time "$@" >"$log" 2>"$log.err"
   status=$?
   grep -qE '^[1-9][0-9]* right, 0 wrong, [0-9]+ skipped$' "$log" || status=1
   [ -s "$log.err" ] && status=1
@@ -35,6 +36,9 @@ done
 clean 04 "planes" --suite tests/planes
 clean 04 "pictures" --suite tests/pictures --kernel 04o
 clean 04 "depthwise layers" --suite tests/depthwise
+
+each_edge clean
+WINOGRAD_LAUNCH_BYTES=31000 clean 05 "05h, 05i in three launches" --kernel 05h,05i --shape g2mb5ic6ih6iw9oc10oh6ow9kh3kw3ph1pw1
 
 build/check/tests/check_tiled >"$log" 2>&1
 ok $? "shared memory, barriers, __syncwarp, atomics: right and without a report"

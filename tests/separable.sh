@@ -44,4 +44,5 @@ filtered 'the binomial filter, one element off by one' whole 5 1 4 6 4 1 4 16 24
 gauss() { awk -v off="$1" 'BEGIN { for (r = -4; r <= 4; r++) for (s = -4; s <= 4; s++) printf "%.9g ", exp(-(r * r + s * s) / 8) / 25 * (r == 3 && s == -4 ? 1 + off : 1) }'; }
 filtered 'a Gaussian of rounded numbers' factored 9 $(gauss 0)
 filtered 'the same, one element off by 1e-5 of itself' whole 9 $(gauss 1e-5)
+filtered 'by 1e-6, eight roundings' whole 9 $(gauss 1e-6)
 done_testing

@@ -1,6 +1,7 @@
 # Every kernel of every step, all passes: the nasty list, the laptop suite, random shapes; and the same results whatever the order in
 # which an emulated GPU runs its blocks and lanes.
 . tests/tap.inc
+. tests/edges.inc
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
@@ -32,9 +33,11 @@ for main in [0-9][0-9]_*/main.c; do
   verified "$step" "on the laptop suite" --suite laptop
   verified "$step" "on 100 random shapes" --random 100 --seed 1
   verified "$step" "on 100 random shapes, integers only" --random 100 --seed 2 --exact
+  shapes=6 # every other one is a picture, a depthwise layer, 3x3 or 1x1: pictures and depthwise layers are step 04's, and take others long
+  [ "$step" = 04 ] && shapes=12
   for kernel in $("$B/$step" --help | awk '/^kernels:/ { on = 1; next } /^default shape:/ { on = 0 } on && !seen[$1]++ { print $1 }'); do
-    verified "$step" "$kernel on 12 random shapes that it can do" --random 12 --seed 3 --kernel "$kernel"
-    verified "$step" "$kernel on 12 of them, integers only" --random 12 --seed 4 --kernel "$kernel" --exact
+    verified "$step" "$kernel on $shapes random shapes that it can do" --random "$shapes" --seed 3 --kernel "$kernel"
+    verified "$step" "$kernel on $shapes of them, integers only" --random "$shapes" --seed 4 --kernel "$kernel" --exact
   done
   if [ "$step" != 00 ] && [ "${B##*/}" = emu ]; then
     for seed in 1 2 3; do EMU_SEED=$seed verified "$step" "in a shuffled order of blocks and lanes ($seed)" --random 30 --seed $((10 + seed)); done
@@ -57,6 +60,21 @@ ok "$(grep -c 'SKIP 04[fgh]' "$log")" "... and 04f to 04h skip nothing"
 ok "$([ "$(grep -c '04i *right' "$log")" -eq 13 ] && [ "$(grep -c '04j *right' "$log")" -eq 13 ]; echo $?)" "... and 04i and 04j do the thirteen that they are for"
 verified 05 "on 3x3 filters" --suite tests/three_by_three
 ok "$(grep -c 'SKIP 05[a-ik]' "$log")" "... and 05a to 05i and 05k skip nothing"
+
+
+# One branch or one row of a table each; a second launch, of planes and of images.
+each_edge verified
+verified 04 "04b: more planes than a grid has room for" --kernel 04b --exact --shape mb66000ic1ih1iw4oc1oh1ow4kh3kw3ph1pw1
+WINOGRAD_LAUNCH_BYTES=31000 verified 05 "05h, 05i in three launches" --kernel 05h,05i --shape g2mb5ic6ih6iw9oc10oh6ow9kh3kw3ph1pw1
+WINOGRAD_LAUNCH_BYTES=1200000 verified 05 "05h, whose last launch has one image, in other tiles" --kernel 05h --pass fprop --shape mb21ic1ih4iw28oc129oh4ow28kh3kw3ph1pw1
+
+# The rules for --kernel auto; fp32, as 04's for fp16 is another. 05k where tiles are many and short, as an emulated GPU has few multiprocessors.
+while IFS='|' read -r what kernel; do
+  read -r step pass shape <<<"$what"
+  case $step in '' | '#'*) continue ;; esac
+  verified "$step" "$pass $shape" --kernel auto --dtype fp32 --pass "$pass" --shape "$shape"
+  ok "$(grep -q "^ *${kernel# } *right" "$log"; echo $?)" "... and the rule takes$kernel"
+done <tests/choices
 
 # One kernel against another through .npy files: what 00 writes, 00 and 01 read and agree on.
 folder=$(mktemp -d)
