@@ -137,7 +137,7 @@ static void test_reports() {
 /* ---- launches that a GPU refuses ---- */
 
 template <int WARPS, typename... T>
-__global__ void __launch_bounds__(32 * WARPS, 1) bounded(int *p, T... others) {
+__global__ void __launch_bounds__(32 * WARPS, 1) bounded(int *p, T...) {
   if (threadIdx.x == 32 * WARPS) p[0] = 1;
 }
 static __global__ __launch_bounds__(64) void bounded_64(int *p) { p[threadIdx.x] = 1; }

@@ -234,10 +234,10 @@ static void look_for_race(emu_checker *c, const emu_shadow *s, size_t offset, si
   const bool after_write = this_launch(c, writer) && !both_atomic && !((writer & ~EMU_SEEN_ATOMIC) == me && after_own_block(c, thread, load(&who->when)));
   const bool after_read = kind != EMU_READ && this_launch(c, reader) && reader != me;
   if ((!after_write && !after_read) || pc == c->race_pc) return;
-  if (after_write && !emu_order_knows(c, writer & EMU_BLOCK_MASK, thread, load(&who->when))) note_race(c, s, offset, entry, false, pc);
-  else if (after_read && !emu_order_knows(c, reader & EMU_BLOCK_MASK, load(&who->reader) & 1023, 0)) note_race(c, s, offset, entry, true, pc);
-  else return;
-  c->race_pc = pc;
+  const bool unordered_write = after_write && !emu_order_knows(c, writer & EMU_BLOCK_MASK, thread, load(&who->when));
+  if (!unordered_write && !(after_read && !emu_order_knows(c, reader & EMU_BLOCK_MASK, load(&who->reader) & 1023, 0))) return;
+  note_race(c, s, offset, entry, !unordered_write, pc);
+  if (!unordered_write || (writer & ~EMU_SEEN_ATOMIC) != me) c->race_pc = pc; /* one between blocks is enough; within one is another kind */
 }
 
 /* Notes that this block came by. */
