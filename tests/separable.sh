@@ -39,6 +39,7 @@ filtered 'zeros' factored 3 0 0 0 0 0 0 0 0 0
 exact 'zeros'
 filtered 'one element' factored 3 0 0 0 0 0 0 5 0 0
 exact 'one element'
+filtered 'numbers that no integer type is asked to hold' factored 3 33554432 0 -33554432 67108864 0 -67108864 33554432 0 -33554432
 filtered 'the binomial filter' factored 5 1 4 6 4 1 4 16 24 16 4 6 24 36 24 6 4 16 24 16 4 1 4 6 4 1
 filtered 'the binomial filter, one element off by one' whole 5 1 4 6 4 1 4 16 24 16 4 6 24 37 24 6 4 16 24 16 4 1 4 6 4 1
 gauss() { awk -v off="$1" 'BEGIN { for (r = -4; r <= 4; r++) for (s = -4; s <= 4; s++) printf "%.9g ", exp(-(r * r + s * s) / 8) / 25 * (r == 3 && s == -4 ? 1 + off : 1) }'; }
