@@ -55,7 +55,7 @@ typedef struct cudnn_options {
   int most_plans;         /* timed in the search; 0: 400 */
   double most_seconds;    /* of the search; 0: 10 */
   bool layouts[LAYOUT_COUNT]; /* to try; none: NHWC for fp16, both for fp32; fused: the task's */
-  bool search;            /* even if the winners' file knows the task */
+  bool search;            /* even if the winners' file knows the task; it begins with what that knows */
   bool keep_all;          /* list every timed plan in `all` */
   bool any_math;          /* also engines that round inputs to less than the task does (TF32): what would they bring? */
   bool direct;            /* only engines that multiply as often as the formula says: none noted as Winograd or FFT, no error like theirs */

@@ -302,14 +302,15 @@ int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_bu
     const cudnn_options *o = &search->options;
     const size_t asked = options->workspace_limit ? options->workspace_limit : default_workspace;
     cudnn_winners known = {0};
-    bool from_file = false;
-    for (int i = 0; i < 2 && !from_file; i++) {
-      if (o->search || !o->winners[i] || !o->gpu) continue;
+    bool known_ones = false;
+    for (int i = 0; i < 2 && !known_ones; i++) {
+      if (!o->winners[i] || !o->gpu) continue;
       const int found = cudnn_winners_lookup(o->winners[i], task, o->gpu, cudnn_version(), asked, &known, error, error_size);
       if (found < 0) fprintf(stderr, "%s\n", error);
       while (found == 0 && known.count > 1 && known.us[known.count - 1] > again_share * known.us[0]) known.count--;
-      from_file = found == 0 && try_tags(b->session, (const char(*)[CUDNN_TAG])known.tag, known.count) > 0;
+      known_ones = found == 0 && try_tags(b->session, (const char(*)[CUDNN_TAG])known.tag, known.count) > 0;
     }
+    const bool from_file = known_ones && !o->search; /* a search anew begins with them, too: it never ends with less */
     search->counts.from_file = from_file;
     search->checked = from_file || truth;
     if (!from_file) search_run(search, b->session->graph, b->session->graphs);

@@ -77,7 +77,9 @@ static void turn(sweep_state *w, int type, const int64_t *value, int values) {
       batch[count] = (proposal){w->graph, from};
       config_set(&batch[count].config, type, value[done]);
     }
+    s->deadline = w->until.second;
     const int entered = search_try(s, batch, count, w->give_up_us);
+    s->deadline = 0;
     for (int i = s->count - entered; i < s->count; i++)
       if (s->tried[i].us < w->us) {
         w->us = s->tried[i].us;

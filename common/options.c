@@ -37,7 +37,8 @@ static const char help_text[] =
     "  --exact            verify on small integers only, value for value; no timing\n"
     "  --no-time          verify only\n"
     "  --no-cudnn         do not time cuDNN beside the kernels\n"
-    "  --search-cudnn     search its plans again, though the winners of an earlier search are known\n"
+    "  --search-cudnn     search its plans again, though the winners of an earlier search are known; it begins with them\n"
+    "  --search-seconds S at most S seconds for a problem's search (default 10)\n"
     "  --seed N           other random data (default 1)\n"
     "  --x, --w, --dy FILE.npy   the pass's inputs, axes N,C,H,W / K,C/g,R,S / N,K,P,Q; what is not given is random\n"
     "  --out FILE.npy     the result, same axes (one shape, one pass, one kernel)\n"
@@ -156,7 +157,7 @@ static int set_batch(conv_problem *p, int batch) {
 }
 
 int options_parse(step_options *o, const conv_step *step, int argc, char **argv) {
-  enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, KERNEL, LIST, WHICH, EXACT, NO_TIME, NO_CUDNN, SEARCH_CUDNN, SEED, CSV, JSON, X, W, DY, OUT, RANDOM, HELP };
+  enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, KERNEL, LIST, WHICH, EXACT, NO_TIME, NO_CUDNN, SEARCH_CUDNN, SEARCH_SECONDS, SEED, CSV, JSON, X, W, DY, OUT, RANDOM, HELP };
   static const struct option table[] = {
       {"shape", required_argument, 0, SHAPE}, {"suite", required_argument, 0, SUITE},   {"batch", required_argument, 0, BATCH},
       {"pass", required_argument, 0, PASS},   {"dtype", required_argument, 0, DTYPE},   {"layout", required_argument, 0, LAYOUT},
@@ -166,6 +167,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       {"json", required_argument, 0, JSON},   {"x", required_argument, 0, X},           {"w", required_argument, 0, W},
       {"dy", required_argument, 0, DY},       {"out", required_argument, 0, OUT},       {"random", required_argument, 0, RANDOM},
       {"help", no_argument, 0, HELP},         {"no-cudnn", no_argument, 0, NO_CUDNN},   {"search-cudnn", no_argument, 0, SEARCH_CUDNN},
+      {"search-seconds", required_argument, 0, SEARCH_SECONDS},
       {0},
   };
   *o = (step_options){.timing = true, .cudnn = true, .seed = 1};
@@ -190,6 +192,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       case NO_TIME: o->timing = false; break;
       case NO_CUDNN: o->cudnn = false; break;
       case SEARCH_CUDNN: o->cudnn_search = true; break;
+      case SEARCH_SECONDS: failed = parse_integer("--search-seconds", optarg, 1, 100000, &number), o->cudnn_seconds = (int)number; break;
       case SEED: failed = parse_integer("--seed", optarg, 0, LLONG_MAX, &number), o->seed = (uint64_t)number; break;
       case CSV: o->csv = optarg; break;
       case JSON: o->json = optarg; break;

@@ -12,6 +12,7 @@ typedef struct step_options {
   bool list, which, exact_only, timing;
   bool cudnn;        /* time cuDNN's plans beside the kernels */
   bool cudnn_search; /* even where the winners of an earlier search are known */
+  int cudnn_seconds; /* of a search; 0: as many as usual */
   uint64_t seed;
   const char *csv, *json;
   const char *npy_in[3]; /* by tensor_role: --x, --w, --dy */

@@ -74,7 +74,7 @@ static void cudnn_files(const char *gpu, char committed[PATH_MAX], cudnn_options
 static int add_cudnn(trial_state *s, cudnn_trial *c, const buffer_sets *sets, contender turn[CUDNN_CONTENDERS]) {
   const trial *t = s->t;
   char committed[PATH_MAX];
-  cudnn_options options = {.search = t->options->cudnn_search, .gpu = t->machine->device.name, .fp32_flops = t->machine->peaks.fp32_flops};
+  cudnn_options options = {.search = t->options->cudnn_search, .most_seconds = t->options->cudnn_seconds, .gpu = t->machine->device.name, .fp32_flops = t->machine->peaks.fp32_flops};
   cudnn_files(t->machine->device.name, committed, &options);
   return cudnn_trial_open(c, s, sets, &options, turn);
 }

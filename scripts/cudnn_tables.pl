@@ -82,7 +82,7 @@ if (($what // '') eq 'below' && @files == 1) {
     table(['rows', 'how many', 'median', '90th percentile', 'largest', 'over 3 %', 'lowest clock, MHz'], [qw(--- --: --: --: --: --: --:)], @lines);
 } elsif (($what // '') eq 'beyond' && @files == 1) {
     my ($same, $any) = rows($files[0]); # the same math, then any
-    my @lines = map { ["`$_->[1]`", $_->[0], sprintf('%.1f', $_->[2]), sprintf('%.2g', $_->[3])] }
+    my @lines = map { ["`$_->[1]`", $_->[0], sprintf('%.1f', $_->[2]), sprintf($_->[3] < 10 ? '%.2g' : '%.0f', $_->[3])] }
       ["the best that is right" . ($same->{best_notes} ne '' ? " ($same->{best_notes})" : ''), @$same{qw(best_plan best_us best_plain_share)}],
       ['not noted', @$same{qw(left_out_plan left_out_us left_out_share)}], ['TF32', @$any{qw(left_out_plan left_out_us left_out_share)}];
     table(['plan', '', 'us', "largest error over a plain sum's bound"], [qw(--- --- --: --:)], @lines);

@@ -7,7 +7,7 @@ from pathlib import Path
 
 PASSES = ("fprop", "dgrad", "wgrad")
 DTYPES = ("fp32", "fp16")
-NEEDED = ("gpu", "driver", "cuda", "cudnn", "date", "shape", "name", "count", "pass", "dtype", "kernel", "status", "us_median", "floor_us", "cudnn_best_us")
+NEEDED = ("gpu", "driver", "cuda", "cudnn", "date", "shape", "name", "count", "pass", "dtype", "kernel", "status", "us_median", "gbps", "floor_us", "cudnn_best_us")
 BYTES = {"fp32": 4, "fp16": 2}
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -56,6 +56,7 @@ class Row:
         self.shape, self.name, self.kernel = Shape(fields["shape"]), fields["name"], fields["kernel"]
         self.conv_pass, self.dtype, self.count = fields["pass"], fields["dtype"], int(fields["count"])
         self.us = float(fields["us_median"])
+        self.bytes = float(fields["gbps"]) * self.us * 1e3  # what the pass touches, as the harness counts it
         self.floor_us = float(fields["floor_us"] or 0)
         self.cudnn_us = float(fields["cudnn_best_us"] or 0)
         self.cudnn_plan = fields.get("cudnn_best_plan", "")

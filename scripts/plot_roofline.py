@@ -23,7 +23,7 @@ def plot(rows, source):
     total = fig.get_figheight()
     left = 0.62
     width = (style.WIDTH - left - LEGEND) / len(dtypes)
-    points = [(row.shape.flops / row.shape.bytes(row.dtype), row.tflops(us)) for row in rows for us in (row.us, row.cudnn_us or row.us)]
+    points = [(row.shape.flops / row.bytes, row.tflops(us)) for row in rows for us in (row.us, row.cudnn_us or row.us)]
     bandwidth, peaks = roofs_of(rows)
     low_x, high_x = min(x for x, _ in points) / 1.6, max(x for x, _ in points) * 1.6
     low_y = min(y for _, y in points) / 1.6
@@ -56,7 +56,7 @@ def roofs_of(rows):
     """(bytes per second, {dtype: FLOP per second}), in 1e12, out of the floors that the harness computed: each is the larger of two times, so it shows
     one of the two limits. A limit that no layer shows is None: all floors can be explained without it."""
     rows = [row for row in rows if row.floor_us]
-    moved = {row: row.shape.bytes(row.dtype) / row.floor_us / 1e6 for row in rows}
+    moved = {row: row.bytes / row.floor_us / 1e6 for row in rows}
     bandwidth = max(moved.values(), default=0)
     peaks, shown = {}, False
     for dtype in data.DTYPES:
@@ -98,7 +98,7 @@ def draw_points(ax, rows):
 
 
 def intensity(row):
-    return row.shape.flops / row.shape.bytes(row.dtype)
+    return row.shape.flops / row.bytes
 
 
 def mark(step, size=5.5):

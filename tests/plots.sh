@@ -126,10 +126,10 @@ ok $? "nor with 25 kernels, three passes, two arithmetics, 41 layers, nine batch
 # Figures whose answer is known: 4 once and 0.45 three times, (4 x 0.45^3)^(1/4) = 0.78. cuDNN's best run counts, also one beside a slower kernel.
 mkdir "$T/known"
 row() { # row KERNEL SHAPE NAME COUNT US CUDNN_US
-  echo "NVIDIA H200,13.0,13.0,9.19.0,2026-01-01,$2,$3,$4,fprop,fp32,$1,right,$5,10,$6"
+  echo "NVIDIA H200,13.0,13.0,9.19.0,2026-01-01,$2,$3,$4,fprop,fp32,$1,right,$5,400,10,$6"
 }
 {
-  echo gpu,driver,cuda,cudnn,date,shape,name,count,pass,dtype,kernel,status,us_median,floor_us,cudnn_best_us
+  echo gpu,driver,cuda,cudnn,date,shape,name,count,pass,dtype,kernel,status,us_median,gbps,floor_us,cudnn_best_us
   row 01a mb16ic3ih224oc64oh112kh7sh2ph3 conv1 1 100 400
   row 01a mb16ic64ih56oc64oh56kh3ph1 res2_3x3 3 200 45
   row 02a mb16ic64ih56oc64oh56kh3ph1 res2_3x3 3 100 50
