@@ -173,11 +173,11 @@ static void no_elements(void) {
   double value[9] = {0};
   y.data = data;
   conv_reference reference = {.shape = y, .value = value, .scale = scale, .terms = 1};
-  ok(verify_output(&y, &reference, COMPARE_EXACT, 0, NULL).right, "nine zeros are nine zeros");
+  ok(verify_output(&y, &reference, COMPARE_EXACT, (error_rule){0}, NULL).right, "nine zeros are nine zeros");
   reference.shape.count = 8;
-  ok(!verify_output(&y, &reference, COMPARE_EXACT, 0, NULL).right, "nine elements beside a reference of eight are not right");
+  ok(!verify_output(&y, &reference, COMPARE_EXACT, (error_rule){0}, NULL).right, "nine elements beside a reference of eight are not right");
   y.count = reference.shape.count = 0;
-  ok(!verify_output(&y, &reference, COMPARE_EXACT, 0, NULL).right && !verify_output(&y, &reference, COMPARE_BOUND, 1, NULL).right, "no elements are not right");
+  ok(!verify_output(&y, &reference, COMPARE_EXACT, (error_rule){0}, NULL).right && !verify_output(&y, &reference, COMPARE_BOUND, (error_rule){.growth = 1}, NULL).right, "no elements are not right");
 }
 
 int main(void) {
