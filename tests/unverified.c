@@ -182,6 +182,7 @@ static void no_elements(void) {
 
 int main(void) {
   plan(0);
+  if (!freopen("/dev/null", "w", stderr)) return 1; /* the harness tells what goes wrong; here that is on purpose */
   references();
   timing();
   no_elements();
