@@ -17,8 +17,10 @@ $(COVERAGE)/%.c.o: %.c $(STAMP)
 	$(call say,coverage $<)
 	$(Q)rm -f $(@:.o=.gcda) && $(if $(findstring clang,$(CC)),gcc,$(CC)) $(CFLAGS_ALL) $(COVERAGE_FLAGS) -c $< -o $@
 
+# The hashes of the sources are the same for both.
+coverage_objects = $(patsubst $(B)/%,$(COVERAGE)/%,$(filter-out %/kernel_sources.c.o,$(call step_objects,$(1)))) $(filter %/kernel_sources.c.o,$(call step_objects,$(1)))
 define coverage_rule
-$(COVERAGE)/$(1): $(patsubst $(B)/%,$(COVERAGE)/%,$(call step_objects,$(1))) $(LIBRARY)
+$(COVERAGE)/$(1): $(call coverage_objects,$(1)) $(LIBRARY)
 	$$(call say,link $$@)
 	$$(Q)$$(LINK) -lgcov
 endef
@@ -30,7 +32,7 @@ $(COVERAGE)/00: $(call step_objects,00) $(LIBRARY)
 	$(Q)$(LINK)
 
 # tests/cuts.sh reaches rows of the split products' tables that their model never takes.
-$(COVERAGE)/tools/cuts: $(patsubst %,$(B)/%.o,common/tools/cuts.c $(wildcard common/tools/cuts/*.c common/tools/cuts/*.cu)) $(filter-out %/main.c.o,$(patsubst $(B)/%,$(COVERAGE)/%,$(call step_objects,05))) $(LIBRARY)
+$(COVERAGE)/tools/cuts: $(patsubst %,$(B)/%.o,common/tools/cuts.c $(wildcard common/tools/cuts/*.c common/tools/cuts/*.cu)) $(filter-out %/main.c.o,$(call coverage_objects,05)) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK) -lgcov
