@@ -41,8 +41,10 @@ B := build/$(BACKEND)
 STEP_FOLDERS := $(patsubst %/main.c,%,$(wildcard [0-9][0-9]_*/main.c))
 STEPS := $(foreach f,$(STEP_FOLDERS),$(firstword $(subst _, ,$(f))))
 folder = $(filter $(1)_%,$(STEP_FOLDERS))
-TOOLS := $(patsubst common/tools/%.c,%,$(wildcard common/tools/*.c))
-HARNESS := $(patsubst %,$(B)/%.o,$(wildcard common/*.c common/*.cu) 00_cpu_reference/a_definition.c)
+# Tools of the harness, and of a step: these are linked with its kernels.
+STEP_TOOLS := $(wildcard [0-9][0-9]_*/tools/*.c)
+TOOLS := $(basename $(notdir $(wildcard common/tools/*.c) $(STEP_TOOLS)))
+HARNESS := $(patsubst %,$(B)/%.o,$(wildcard $(foreach r,conv cudnn files harness,common/$(r)/*.c common/$(r)/*.cu)) 00_cpu_reference/a_definition.c)
 LIBRARY := $(B)/libharness.a
 step_objects = $(filter-out $(HARNESS),$(patsubst %,$(B)/%.o,$(wildcard $(call folder,$(1))/*.c $(call folder,$(1))/*.cu))) $(B)/$(call folder,$(1))/kernel_sources.c.o
 # Tests of the emulator itself make no sense on a GPU; emu_features and emu_half hold on both: what they prove of the emulator, a GPU does too.
@@ -67,14 +69,14 @@ RUNTIME :=
 LINK = $(NVCC) -ccbin $(CXX) $(GENCODE) $(if $(OPENMP),-Xcompiler $(OPENMP)) $(LDFLAGS) -o $@ $(filter-out $(STAMP),$^) -lm -ldl
 else
 CFLAGS_ALL += -Icommon/emu/include
-EMU_SOURCES := $(filter-out common/emu/rewrite%,$(wildcard common/emu/*.c))
-RUNTIME := $(patsubst %,$(B)/%.o,$(EMU_SOURCES) $(wildcard common/emu/*.S))
+EMU_SOURCES := $(wildcard $(foreach r,check count run runtime tool,common/emu/$(r)/*.c))
+RUNTIME := $(patsubst %,$(B)/%.o,$(EMU_SOURCES) $(wildcard common/emu/run/*.S))
 REWRITE := $(B)/rewrite
 # Debug information that finds a kernel's lines: through #line (DWARF 4), and inside templates (g++ only).
 CXX_DEBUG := -gdwarf-4 $(shell echo | $(CXX) -gno-statement-frontiers -x c++ -c - -o /dev/null 2>/dev/null && echo -gno-statement-frontiers)
 CXXFLAGS_ALL = -std=c++20 $(OPTIMIZE) $(CXX_DEBUG) $(WARNINGS) -Wno-unknown-pragmas -Icommon/emu/include -I$(B)/gen -I. -MMD -MP $(CXXFLAGS)
 LINK = $(CXX) $(OPENMP) -rdynamic $(LDFLAGS) -o $@ $(filter-out $(STAMP),$^) -lm -ldl -lpthread
-GENERATED_HEADERS := $(patsubst %,$(B)/gen/%,$(wildcard common/*.cuh [0-9][0-9]_*/*.cuh tests/*.cuh))
+GENERATED_HEADERS := $(patsubst %,$(B)/gen/%,$(wildcard common/*/*.cuh [0-9][0-9]_*/*.cuh tests/*.cuh))
 endif
 NVCC_FLAGS = -std=c++20 -O3 -lineinfo -I. -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror
 # A kernel that spills registers on Hopper, or whose wgmma ptxas serializes, fails the build.
@@ -105,7 +107,7 @@ $(B)/%.cu.o: %.cu $(STAMP)
 	$(call say,nvcc $<)
 	$(Q)$(NVCC) -ccbin $(CXX) $(NVCC_FLAGS) $(GENCODE) $(if $(filter 1,$(words $(ARCH))),$(call STRICT_PTXAS,$(ARCH))) -MMD -MP -c $< -o $@
 else
-$(REWRITE): $(patsubst %,$(B)/%.o,$(wildcard common/emu/rewrite*.c))
+$(REWRITE): $(patsubst %,$(B)/%.o,$(wildcard common/emu/rewrite/*.c))
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^
 $(B)/gen/%.cu.cpp: %.cu $(REWRITE)
 	@mkdir -p $(@D)
@@ -141,14 +143,16 @@ $(B)/tools/%: $(B)/common/tools/%.c.o $(LIBRARY)
 	$(call say,link $@)
 	$(Q)$(LINK)
 # What a tool has beside its main() stands in a folder of its name.
-$(B)/tools/cuts: $(patsubst %,$(B)/%.o,common/tools/cuts.c $(wildcard common/tools/cuts/*.c common/tools/cuts/*.cu)) $(filter-out %/main.c.o,$(call step_objects,05)) $(LIBRARY)
-	@mkdir -p $(@D)
-	$(call say,link $@)
-	$(Q)$(LINK)
+define step_tool_rule
+$(B)/tools/$(notdir $(basename $(1))): $(patsubst %,$(B)/%.o,$(1) $(wildcard $(basename $(1))/*.c $(basename $(1))/*.cu)) $(filter-out %/main.c.o,$(call step_objects,$(firstword $(subst _, ,$(1))))) $(LIBRARY)
+	@mkdir -p $$(@D)
+	$$(call say,link $$@)
+	$$(Q)$$(LINK)
+endef
+$(foreach t,$(STEP_TOOLS),$(eval $(call step_tool_rule,$(t))))
 # Kernels of these only nvcc compiles.
 ifeq ($(BACKEND),cuda)
 $(B)/tools/calibrate: $(patsubst %,$(B)/%.o,$(wildcard common/tools/calibrate/*.cu))
-$(B)/tools/cublas: $(filter-out %/main.c.o,$(call step_objects,05))
 endif
 $(B)/tests/%: $(B)/tests/%.c.o $(LIBRARY)
 	@mkdir -p $(@D)
@@ -160,7 +164,7 @@ $(B)/tests/%: $(B)/tests/%.cu.o $(LIBRARY)
 	$(Q)$(LINK)
 # Its step_main() comes before the library's. Step 01's kernels are there for every step, to compare with.
 define identities_rule
-$(B)/tests/identities_$(1): $(B)/tests/identities.c.o $(call step_objects,$(1)) $(filter-out %/main.c.o %/kernel_sources.c.o,$(call step_objects,01)) $(LIBRARY)
+$(B)/tests/identities_$(1): $(B)/tests/identities.c.o $(call step_objects,$(1)) $(filter-out %/main.c.o,$(if $(filter 01,$(1)),,$(call step_objects,01))) $(LIBRARY)
 	@mkdir -p $$(@D)
 	$$(call say,link $$@)
 	$$(Q)$$(LINK)
@@ -241,7 +245,7 @@ compare-counts: $(addprefix build/cuda/,$(filter-out 00,$(STEPS)) tests/count_ke
 	@$(MAKE) --no-print-directory BACKEND=emu $(addprefix build/count/,$(filter-out 00,$(STEPS)) tests/count_kernels tests/check_tiled)
 	@scripts/compare_counts.sh $(SHAPE)
 
-# On a machine with a GPU: what it can do, beside common/gpus.h.
+# On a machine with a GPU: what it can do, beside common/harness/gpus.h.
 ifeq ($(BACKEND),cuda)
 calibrate: $(B)/tools/calibrate
 	@mkdir -p build/results
@@ -281,7 +285,7 @@ build/nvcc/$(1)/%.cu.o: %.cu
 endef
 ifneq ($(NVCC),)
 $(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a))))
-NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)/%.o,$(wildcard common/*.cu common/tools/*/*.cu [0-9][0-9]_*/*.cu)))
+NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)/%.o,$(wildcard common/conv/*.cu common/tools/*/*.cu [0-9][0-9]_*/*.cu [0-9][0-9]_*/tools/*/*.cu)))
 endif
 nvcc-check: $(NVCC_CHECK)
 	@echo "nvcc: $(if $(NVCC),every .cu file compiled for $(addprefix sm_,$(CHECK_ARCHS)),not here: nothing compiled)"

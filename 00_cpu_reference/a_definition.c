@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "00_cpu_reference/definition.h"
-#include "common/bound.h"
-#include "common/kernel.h"
+#include "common/conv/bound.h"
+#include "common/harness/kernel.h"
 
 static int64_t at4(const conv_tensor *t, int i, int j, int k, int l) {
   return i * t->stride[0] + j * t->stride[1] + k * t->stride[2] + l * t->stride[3];

@@ -17,8 +17,8 @@
 
 #include "00_cpu_reference/b_depthwise.h"
 #include "00_cpu_reference/b_view.h"
-#include "common/bound.h"
-#include "common/kernel.h"
+#include "common/conv/bound.h"
+#include "common/harness/kernel.h"
 
 /* With 8 tasks a thread, one that gets a task more than the others takes an eighth longer. */
 enum { TASKS_PER_THREAD = 8 };

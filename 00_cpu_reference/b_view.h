@@ -6,7 +6,7 @@
  * into cache. A view says which pixel of the image stands at which place of that matrix; fprop, dgrad and wgrad differ in their views only. */
 #pragma once
 #include "00_cpu_reference/gemm_tile.h"
-#include "common/problem.h"
+#include "common/conv/problem.h"
 
 INLINE int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }

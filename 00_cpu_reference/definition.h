@@ -9,7 +9,7 @@
  *
  * fprop is the formula; dgrad and wgrad are its derivatives: each product x * w that went into a y sends dy back to its two factors. */
 #pragma once
-#include "common/tensor.h"
+#include "common/conv/tensor.h"
 
 /* One element's sum of products, and the sums that its error bound needs. */
 typedef struct conv_sums {

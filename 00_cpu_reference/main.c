@@ -1,23 +1,6 @@
 /* Step 00: what a convolution is, and how fast a CPU can be at it. */
-#include "00_cpu_reference/roof.h"
-#include "common/step.h"
+#include "common/harness/step.h"
 
-extern const conv_kernel definition_fprop, definition_dgrad, definition_wgrad;
-extern const conv_kernel blocked_fprop, blocked_dgrad, blocked_wgrad;
+extern const conv_step step_00; /* kernels.c */
 
-static void measure_peaks(machine_peaks *peaks) {
-  const cpu_roof roof = cpu_measure_roof();
-  *peaks = (machine_peaks){.fp32_flops = roof.fma_flops, .read_per_second = roof.memory_bytes_per_second, .copy_per_second = roof.memory_bytes_per_second, .source = "measured here just now"};
-}
-
-int main(int argc, char **argv) {
-  static const conv_kernel *const kernels[] = {&definition_fprop, &definition_dgrad, &definition_wgrad, &blocked_fprop, &blocked_dgrad, &blocked_wgrad};
-  static const conv_step step = {
-      .number = "00",
-      .title = "on the CPU: the definition, and an honest contender",
-      .kernels = kernels,
-      .kernel_count = sizeof kernels / sizeof *kernels,
-      .measure_peaks = measure_peaks,
-  };
-  return step_main(&step, argc, argv);
-}
+int main(int argc, char **argv) { return step_main(&step_00, argc, argv); }

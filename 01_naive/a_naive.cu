@@ -6,11 +6,11 @@
  *           store outputs P*Q elements apart.
  * Expect:   each load of a filter and each store of an output touches as many memory sectors (32 bytes each) as there are channels, 32 at
  *           most, and uses 4 bytes of each.
- * Layout:   NCHW, filters KCRS, fp32 (the letters: common/problem.h). */
+ * Layout:   NCHW, filters KCRS, fp32 (the letters: common/conv/problem.h). */
 #include <cuda_runtime.h>
 
-#include "common/kernel.h"
-#include "common/plain.h"
+#include "common/harness/kernel.h"
+#include "common/harness/plain.h"
 
 enum { THREADS = 256 };
 

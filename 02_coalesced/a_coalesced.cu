@@ -6,11 +6,11 @@
  * Expect:   in fprop and dgrad a store of 32 neighbouring outputs fills 4 sectors instead of touching 32; a load of x or dy likewise at
  *           stride 1, and the filter's element is the same for the whole warp: one sector, broadcast. wgrad's loads of x stay scattered
  *           (02b). dgrad's time will not follow its sectors: each product costs it two integer divisions.
- * Layout:   NCHW, filters KCRS, fp32 (the letters: common/problem.h). */
+ * Layout:   NCHW, filters KCRS, fp32 (the letters: common/conv/problem.h). */
 #include <cuda_runtime.h>
 
-#include "common/kernel.h"
-#include "common/plain.h"
+#include "common/harness/kernel.h"
+#include "common/harness/plain.h"
 
 enum { THREADS = 256 };
 

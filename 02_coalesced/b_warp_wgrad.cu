@@ -8,8 +8,8 @@
  * Layout:   NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
 
-#include "common/kernel.h"
-#include "common/plain.h"
+#include "common/harness/kernel.h"
+#include "common/harness/plain.h"
 
 enum { THREADS = 256, WARP = 32, WARPS = THREADS / WARP };
 

@@ -181,5 +181,5 @@ static cudaError_t launch(const turned_conv &t, const void *x, const void *w, vo
 static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) { return launch(turned_fprop(p), b->x, b->w, b->y, stream); }
 static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) { return launch(turned_dgrad(p), b->y, b->w, b->x, stream); }
 
-FP32_ROW(pipelined_fprop, "03d", "copies run ahead: cp.async, two buffers", PASS_FPROP, unsupported_fprop, launch_fprop, plain_growth_fprop);
-FP32_ROW(pipelined_dgrad, "03d", "copies run ahead: cp.async, two buffers", PASS_DGRAD, unsupported_dgrad, launch_dgrad, plain_growth_dgrad);
+FP32_ROW(async_fprop, "03d", "copies run ahead: cp.async, two buffers", PASS_FPROP, unsupported_fprop, launch_fprop, plain_growth_fprop);
+FP32_ROW(async_dgrad, "03d", "copies run ahead: cp.async, two buffers", PASS_DGRAD, unsupported_dgrad, launch_dgrad, plain_growth_dgrad);

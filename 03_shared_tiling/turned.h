@@ -6,7 +6,7 @@
  * whose padding is dil*(R-1) - pad (it may be negative: then the first windows start inside), and whose filters are w with C and K exchanged
  * and every filter turned by 180 degrees. Nothing is copied: a kernel reads w through two strides and a direction. */
 #pragma once
-#include "common/plain.h"
+#include "common/harness/plain.h"
 
 typedef struct turned_conv {
   conv_problem p;    /* the convolution to compute, in fprop's letters: image [N][C][H][W], result [N][K][P][Q] */

@@ -8,7 +8,7 @@
  * Limits:   64 KiB of constant memory, so 16384 filter elements. Passes: fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
 
-#include "common/plain.h"
+#include "common/harness/plain.h"
 
 enum { THREADS = 256, MOST_FILTERS = 16384 };
 

@@ -17,7 +17,7 @@
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
 
-#include "common/plain.h"
+#include "common/harness/plain.h"
 
 enum { WARPS = 4, THREADS = 32 * WARPS, COLS = 4, BQ = 30 * COLS, MOST_BLOCKS = 65535 /* a grid's second and third dimension */ };
 

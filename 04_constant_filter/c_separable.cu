@@ -11,7 +11,7 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
-#include "common/plain.h"
+#include "common/harness/plain.h"
 
 enum {
   THREADS = 256, BQ = 128, BP = 64,              /* a block's outputs */

@@ -2,7 +2,7 @@
 #pragma once
 #include <cuda_runtime.h>
 
-#include "common/plain.h"
+#include "common/harness/plain.h"
 
 static inline const char *depthwise_unsupported(const conv_problem *p, const conv_device *device) {
   if (p->C != p->groups || p->K != p->groups) return "not depthwise: C, K and groups differ";

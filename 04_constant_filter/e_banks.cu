@@ -19,7 +19,7 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
-#include "common/plain.h"
+#include "common/harness/plain.h"
 
 enum { MOST_TAPS = 31 * 31, LARGEST_WALK = 13, MOST_BLOCKS = 65535 /* a grid's second and third dimension */ };
 

@@ -16,7 +16,7 @@
 #include <cuda_runtime.h>
 
 #include "04_constant_filter/depthwise.h"
-#include "common/ptx.cuh"
+#include "common/ptx/ptx.cuh"
 
 enum { OCTET = 8, GROUP = 16, STAGES = 2, MOST_PIXELS = 64, MOST_COLUMNS = 58, SUM_LANES = 32, MOST_BLOCKS = 1024 };
 

@@ -14,7 +14,7 @@
 #include <cuda_runtime.h>
 
 #include "04_constant_filter/sum_parts.cuh"
-#include "common/plain.h"
+#include "common/harness/plain.h"
 
 enum { THREADS = 128, TAPS = 16, STEP = 8, BP = 8, BQ = 64, MOST_BLOCKS = 1024 };
 

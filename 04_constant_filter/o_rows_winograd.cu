@@ -21,8 +21,8 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
-#include "common/plain.h"
-#include "common/ptx.cuh"
+#include "common/harness/plain.h"
+#include "common/ptx/ptx.cuh"
 
 enum {
   SIZE = 9, PAD = SIZE / 2, GROUPS = SIZE / 3, POINTS = 4, /* groups of taps in a row; m0 .. m3 */

@@ -11,7 +11,7 @@
 #pragma once
 #include <cuda_runtime.h>
 
-#include "common/plain.h"
+#include "common/harness/plain.h"
 
 enum { WARPS = 4, THREADS = 32 * WARPS, STRIP = 7 /* rows of the coarse image that a segment has: many images have 7, 14, 28 or 56 */ };
 

@@ -16,8 +16,8 @@
 #include <cuda_runtime.h>
 #include <string.h>
 
-#include "common/plain.h"
-#include "common/ptx.cuh"
+#include "common/harness/plain.h"
+#include "common/ptx/ptx.cuh"
 
 enum { TILES = 16 }; /* of a block */
 

@@ -14,7 +14,7 @@
 #include <cuda_runtime.h>
 
 #include "05_im2col_gemm/im2col.h"
-#include "common/plain.h"
+#include "common/harness/plain.h"
 
 enum { BM = 64, BN = 64, BK = 16, TM = 4, TN = 4, THREADS = BM / TM * (BN / TN), PITCH = BM + 2 };
 

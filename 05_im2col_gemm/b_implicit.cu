@@ -9,7 +9,7 @@
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
 
-#include "common/plain.h"
+#include "common/harness/plain.h"
 
 enum { BM = 64, BN = 64, BK = 16, TM = 4, TN = 4, THREADS = BM / TM * (BN / TN), PITCH = BM + 2 };
 

@@ -21,8 +21,8 @@
 #include <cuda_runtime.h>
 
 #include "05_im2col_gemm/tile.h"
-#include "common/plain.h"
-#include "common/ptx.cuh"
+#include "common/harness/plain.h"
+#include "common/ptx/ptx.cuh"
 
 enum { PERIOD = 16, PARTS = 4, LAST_PERIOD = 30, ALL = -1 };
 

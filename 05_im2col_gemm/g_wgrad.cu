@@ -16,8 +16,8 @@
 
 #include "05_im2col_gemm/split.h"
 #include "05_im2col_gemm/tile.h"
-#include "common/plain.h"
-#include "common/ptx.cuh"
+#include "common/harness/plain.h"
+#include "common/ptx/ptx.cuh"
 
 enum { NO_COLUMN = 30, B_PITCH = BN + 4, MOST_TABLE = 2000, SUM_THREADS = 128, MOST_SLICES = 512 };
 

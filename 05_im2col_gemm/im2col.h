@@ -1,6 +1,6 @@
-/* The two halves of 05a, for who wants one alone (common/tools/cublas.c). columns: [C*R*S][N*P*Q], on the device. */
+/* The two halves of 05a, for who wants one alone (05_im2col_gemm/tools/cublas.c). columns: [C*R*S][N*P*Q], on the device. */
 #pragma once
-#include "common/kernel.h"
+#include "common/harness/kernel.h"
 
 #ifdef __cplusplus
 extern "C" {

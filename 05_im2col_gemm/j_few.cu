@@ -17,7 +17,7 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
-#include "common/plain.h"
+#include "common/harness/plain.h"
 
 enum { MOST_C = 4, MOST_MB = 8, TN = 8, TILE = 16, WARPS = 4, THREADS = 32 * WARPS, STAGE_K = 4, MOST_MET = 1024, MOST_CLASSES = 65535 /* gridDim.z */ };
 

@@ -1,44 +1,6 @@
 /* Step 05: convolution as a matrix product. */
-#include "common/step.h"
+#include "common/harness/step.h"
 
-extern const conv_kernel winograd_fprop, winograd_dgrad, winograd4_fprop, winograd4_dgrad;
-extern const conv_kernel im2col_fprop, implicit_fprop, pipelined_fprop, split_fprop, stream_fprop, col2im_dgrad, classes_dgrad, pixels_wgrad, few_dgrad;
+extern const conv_step step_05; /* kernels.c */
 
-extern bool stream_pays(const conv_problem *p, int multiprocessors);
-
-/* A patch with enough channels to be worth its transforms, and enough filters to serve. Winograd has no error bound unless data are random. */
-static bool winograd_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  (void)device;
-  const int channels = p->C / p->groups, filters = p->K / p->groups, least = pass == PASS_FPROP && p->groups > 1 ? 16 : 64;
-  return random && channels >= least && filters >= least;
-}
-
-/* Rounds of tiles that do not come out even; tiles that are many and short; groups. */
-static bool stays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  (void)pass, (void)random;
-  return p->groups > 1 || stream_pays(p, device->sm_count);
-}
-
-int main(int argc, char **argv) {
-  static const conv_kernel *const kernels[] = {&im2col_fprop, &implicit_fprop, &pipelined_fprop, &split_fprop, &col2im_dgrad, &classes_dgrad, &pixels_wgrad, &winograd_fprop, &winograd_dgrad, &winograd4_fprop, &winograd4_dgrad, &few_dgrad, &stream_fprop};
-  static const conv_choice rule[] = {
-      {&winograd4_fprop, winograd_pays, "3x3, 64 channels and 64 filters or more (with groups 16), random data"},
-      {&stream_fprop, stays, "64 x 128 tiles, one a multiprocessor, fill less than 90 % of their rounds; or 8 rounds of tiles of a few stages; or groups"},
-      {&split_fprop, NULL, "else"},
-      {&implicit_fprop, NULL, "where 05d cannot"},
-      {&winograd4_dgrad, winograd_pays, "3x3, 64 channels and 64 filters or more, random data"},
-      {&few_dgrad, NULL, "at most 4 channels a group"},
-      {&classes_dgrad, NULL, "else"},
-      {&col2im_dgrad, NULL, "where 05f cannot"},
-      {&pixels_wgrad, NULL, "always"},
-  };
-  static const conv_step step = {
-      .number = "05",
-      .title = "im2col GEMM: convolution as a matrix product",
-      .kernels = kernels,
-      .kernel_count = sizeof kernels / sizeof *kernels,
-      .rule = rule,
-      .rule_count = sizeof rule / sizeof *rule,
-  };
-  return step_main(&step, argc, argv);
-}
+int main(int argc, char **argv) { return step_main(&step_05, argc, argv); }

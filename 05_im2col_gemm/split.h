@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "05_im2col_gemm/tile.h"
-#include "common/kernel.h"
+#include "common/harness/kernel.h"
 
 enum { LEAST_STEPS = 4 /* of a slice */, MOST_LENGTHS = 225 };
 

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "05_im2col_gemm/tile.h"
-#include "common/problem.h"
+#include "common/conv/problem.h"
 
 enum { LEAST_STAGES = 4 /* of a block's share */, NONE = -1 };
 

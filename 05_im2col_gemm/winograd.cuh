@@ -37,7 +37,7 @@
 
 #include "05_im2col_gemm/winograd.h"
 #include "05_im2col_gemm/winograd_multiply.cuh"
-#include "common/ptx.cuh"
+#include "common/ptx/ptx.cuh"
 
 enum { THREADS = 128, FILTERS_K = 32, FILTERS_C = 8 /* of a block */, TAPS = 9 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "05_im2col_gemm/tile.h"
-#include "common/plain.h"
+#include "common/harness/plain.h"
 
 /* How a problem is done. p: as fprop. A block of columns is BN of them. A tile of multiply_kernel is BM filters x a block of columns, of one point and group; a
  * part is part_steps * BK of its reduction. The parts are numbered slice by slice. Those from `whole` on, all in the last slice, are cut once more, into pieces. */

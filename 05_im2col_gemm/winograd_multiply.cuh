@@ -5,7 +5,7 @@
 
 #include "05_im2col_gemm/tile.h"
 #include "05_im2col_gemm/winograd.h"
-#include "common/ptx.cuh"
+#include "common/ptx/ptx.cuh"
 
 constexpr int RUN = 64, PAIR = 2 * RUN, STAGE = BK * RUN; /* columns next to each other; of U and V in pairs; floats of BK such rows */
 

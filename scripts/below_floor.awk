@@ -1,5 +1,5 @@
 # Where cuDNN's best plan took less time than the floor of the arithmetic it was asked for: a Markdown table, one row a problem and pass.
-# Input: the CSV of common/report.c. usage: awk -f scripts/below_floor.awk docs/results/h200/bench.csv
+# Input: the CSV of common/harness/report.c. usage: awk -f scripts/below_floor.awk docs/results/h200/bench.csv
 BEGIN { FS = ","; print "| shape | pass | floor, us | cuDNN's best, us | share of the floor | its plan |\n|---|---|--:|--:|--:|---|" }
 NR == 1 {
   for (i = 1; i <= NF; i++) column[$i] = i

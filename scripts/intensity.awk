@@ -1,5 +1,5 @@
 # What layers ask for: multiply-adds, bytes, and FLOPs per byte, by the formulas of docs/convolution.md (problem_macs and problem_bytes in
-# common/problem.c). A Markdown table. usage: awk -f scripts/intensity.awk
+# common/conv/problem.c). A Markdown table. usage: awk -f scripts/intensity.awk
 function row(name, N, C, H, K, R, P, groups,    macs, elements) {
   macs = N * K * P * P * (C / groups) * R * R
   elements = N * C * H * H + K * (C / groups) * R * R + N * K * P * P

@@ -1,4 +1,4 @@
-# The front page's table: every kernel on one layer, all passes, and cuDNN's best plan beside the machine's limit. Input: the CSV of common/report.c.
+# The front page's table: every kernel on one layer, all passes, and cuDNN's best plan beside the machine's limit. Input: the CSV of common/harness/report.c.
 # usage: awk -f scripts/ladder.awk docs/results/h200/bench.csv      -v layer=SHAPE for another one
 # Kernels come by their names. A time, rate or share that was not measured is an empty cell.
 BEGIN { FS = ","; if (layer == "") layer = "mb16ic64ih56oc128oh56kh3ph1"; passes = split("fprop dgrad wgrad", pass_name, " ") }

@@ -17,7 +17,7 @@ class BadInput(Exception):
 
 
 class Shape:
-    """A benchdnn string as the harness prints it (common/problem.h): what is left out is square, or has its default."""
+    """A benchdnn string as the harness prints it (common/conv/problem.h): what is left out is square, or has its default."""
 
     def __init__(self, text):
         field = {name: int(value) for name, value in re.findall(r"([a-z]+)(\d+)", text)}
@@ -78,14 +78,14 @@ def read(paths):
             table = csv.DictReader(file)
             missing = [name for name in NEEDED if name not in (table.fieldnames or ())]
             if missing:
-                raise BadInput(f"{path}: expected the columns of common/report.c, {missing[0]} is missing")
+                raise BadInput(f"{path}: expected the columns of common/harness/report.c, {missing[0]} is missing")
             for number, fields in enumerate(table, 2):
                 if fields["status"] != "right" or not fields["us_median"] or fields.get("graph", "conv") not in ("", "conv"):
                     continue
                 try:
                     rows.append(Row(fields))
                 except (ValueError, TypeError, BadInput) as error:
-                    raise BadInput(f"{path}:{number}: expected a row of common/report.c: {error}") from None
+                    raise BadInput(f"{path}:{number}: expected a row of common/harness/report.c: {error}") from None
                 if fields["pass"] not in PASSES or fields["dtype"] not in DTYPES:
                     raise BadInput(f'{path}:{number}: expected one of {" ".join(PASSES + DTYPES)}, got "{fields["pass"]}" and "{fields["dtype"]}"')
     names = {row.shape.text: row.name for row in rows if row.name}

@@ -1,6 +1,6 @@
 #!/usr/bin/env perl
 # Which source is a result of? A kernel's hash is over its file (02a: 02_*/a_*) and every header of this repository that it includes, directly or
-# not. The emulator's own headers (common/emu/) do not count, so both backends have the same hash. common/sources.h has it in a program.
+# not. The emulator's own headers (common/emu/) do not count, so both backends have the same hash. common/harness/sources.h has it in a program.
 # usage: scripts/sources.pl hash FILE ...      a line for each: the hash, the file
 #        scripts/sources.pl files FILE ...     what goes into the hashes, a file a line
 #        scripts/sources.pl table FOLDER       a step's kernels as a C table
@@ -50,7 +50,8 @@ sub kernels {
 sub table {
     my ($folder) = @_;
     my %file = kernels($folder);
-    print "/* The kernels of $folder and the hashes of their sources, by scripts/sources.pl. */\n#include \"common/sources.h\"\n\nconst kernel_source kernel_sources[] = {\n";
+    my $number = substr $folder, 0, 2;
+    print "/* The kernels of $folder and the hashes of their sources, by scripts/sources.pl. */\n#include \"common/harness/sources.h\"\n\nconst kernel_source sources_$number\[] = {\n";
     printf "  {\"%s\", \"%s\"},\n", $_, hash_of($file{$_}) for sort keys %file;
     print "  {0},\n};\n";
 }
@@ -78,7 +79,7 @@ sub stale {
         my ($header, @lines) = split /\r?\n/, slurp($path);
         my @names = defined $header ? fields($header) : ();
         my %at = map { $names[$_] => $_ } 0 .. $#names;
-        next unless exists $at{kernel} && exists $at{status} && exists $at{exact}; # rows of common/report.c
+        next unless exists $at{kernel} && exists $at{status} && exists $at{exact}; # rows of common/harness/report.c
         $files++;
         for (@lines) {
             my @f = fields($_);

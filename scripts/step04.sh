@@ -8,5 +8,5 @@ shift
 results=docs/results/h200
 make -s BACKEND=emu build/emu/04 >/dev/null
 [ $# -gt 0 ] || set -- $(awk -f scripts/step04_tables.awk -v table=shapes </dev/null)
-limits=$(awk -F, '/"NVIDIA H200"/ {printf "-v peak=%g -v bandwidth=%g", $3 / 1e12, $5 / 1e12}' common/gpus.h)
+limits=$(awk -F, '/"NVIDIA H200"/ {printf "-v peak=%g -v bandwidth=%g", $3 / 1e12, $5 / 1e12}' common/harness/gpus.h)
 for shape in "$@"; do EMU_SMS=132 build/emu/04 --list --shape "$shape"; done | awk -v "table=$table" $limits -f scripts/step04_tables.awk $results/{registers-04,calibrate}.csv -

@@ -42,7 +42,7 @@ if [ "$table" = stores ]; then
   exit
 fi
 if [ "$table" = winograd ]; then
-  limits=$(awk -F, '/"NVIDIA H200"/ {printf "-v peak=%g -v bandwidth=%g", $3 / 1e12, $5 / 1e12}' common/gpus.h)
+  limits=$(awk -F, '/"NVIDIA H200"/ {printf "-v peak=%g -v bandwidth=%g", $3 / 1e12, $5 / 1e12}' common/harness/gpus.h)
   exec awk -v table=winograd $limits -f scripts/step05_tables.awk $results/{bench,bench-05,large-05}.csv
 fi
 make -s BACKEND=emu build/emu/05 >/dev/null

@@ -1,4 +1,4 @@
-# Prints result rows as a table for each step: a line per problem and pass, a column per kernel. Input: the CSV of common/report.c.
+# Prints result rows as a table for each step: a line per problem and pass, a column per kernel. Input: the CSV of common/harness/report.c.
 # A timed cell is the median in microseconds, and where the machine's limit is known the share of it that was reached;
 # an untimed one says whether the result was right.
 

@@ -4,7 +4,7 @@
 #include <cuda_runtime.h>
 #include <string.h>
 
-#include "common/ptx.cuh"
+#include "common/ptx/ptx.cuh"
 #include "tests/tap.h"
 
 #define DEFECT(name) template <bool WRONG> __global__ void name

@@ -4,7 +4,7 @@
 #include <cuda_runtime.h>
 #include <string.h>
 
-#include "common/ptx.cuh"
+#include "common/ptx/ptx.cuh"
 #include "tests/tap.h"
 
 enum { THREADS = 64, BLOCKS = 12, GROUP = 4, TILES = 3 };

@@ -6,7 +6,7 @@
 #include <cuda_runtime.h>
 #include <string.h>
 
-#include "common/ptx.cuh"
+#include "common/ptx/ptx.cuh"
 #include "tests/tap.h"
 
 enum { THREADS = 64, BLOCKS = 3, N = THREADS * BLOCKS };

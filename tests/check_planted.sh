@@ -80,7 +80,7 @@ run_case() {
   case $source in
   0*)
     local step=${source%%/*}
-    others=("$B/$step/main.c.o")
+    others=("$B/$step/main.c.o" "$B/$step/kernels.c.o" "$B/$step/kernel_sources.c.o")
     for other in "$step"/*.cu; do [ "$other" = "$source" ] || others+=("build/check/$other.o"); done
     read -r -a arguments <"$folder/$name.arguments"
     arguments+=(--no-time)

@@ -2,11 +2,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/bound.h"
-#include "common/buffers.h"
-#include "common/random.h"
-#include "common/trial.h"
-#include "common/verify.h"
+#include "common/conv/bound.h"
+#include "common/harness/buffers.h"
+#include "common/conv/random.h"
+#include "common/harness/trial.h"
+#include "common/conv/verify.h"
 #include "tests/products.h"
 #include "tests/tap.h"
 

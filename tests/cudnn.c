@@ -1,7 +1,7 @@
 /* cuDNN as a baseline: what can be checked without running it. Winners' files; and where the library is there, graphs and plans for a GPU
  * that need not be: cuDNN builds them from a device's properties. */
-#include "common/cudnn_api.h"
-#include "common/cudnn_csv.h"
+#include "common/cudnn/cudnn_api.h"
+#include "common/cudnn/cudnn_csv.h"
 
 #include <stdlib.h>
 #include <string.h>

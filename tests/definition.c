@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "common/reference.h"
+#include "common/conv/reference.h"
 #include "tests/products.h"
 #include "tests/tap.h"
 

@@ -50,7 +50,7 @@ cat >"$folder/good.md" <<'END'
 
 ## And `code` (in it)
 
-See [this](#a-heading), [that](#and-code-in-it), [measuring](../measuring.md#the-floor), [all](../../common/), `common/problem.h`, `problem.h`,
+See [this](#a-heading), [that](#and-code-in-it), [measuring](../measuring.md#the-floor), [all](../../common/), `common/conv/problem.h`, `problem.h`,
 `problem_parse()`, `conv_problem`, `02b`, `make run-02`, `make count-NN`, `--exact`, `EMU_SEED=7`, `docs/results/<gpu>/bench.csv`, `x * w`, `build/any/thing`.
 
 ```sh

@@ -2,7 +2,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include "common/ptx.cuh"
+#include "common/ptx/ptx.cuh"
 #include "tests/tap.h"
 
 /* shared[m][row][column] = 64 m + 8 row + column; every matrix's rows in an order of their own. */

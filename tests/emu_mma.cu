@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "common/ptx.cuh"
+#include "common/ptx/ptx.cuh"
 #include "tests/tap.h"
 
 static constexpr int WARPS = 64, TIMES = 3;

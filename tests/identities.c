@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/buffers.h"
-#include "common/step.h"
-#include "common/verify.h"
+#include "common/harness/buffers.h"
+#include "common/harness/step.h"
+#include "common/conv/verify.h"
 #include "tests/tap.h"
 #ifdef CUDA_EMULATOR
 #include "common/emu/emu.h"

@@ -1,12 +1,12 @@
 /* .npy files: what is written is what any other program reads, in every layout and dtype; damaged files are refused. */
-#include "common/npy.h"
+#include "common/files/npy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "common/half.h"
+#include "common/conv/half.h"
 #include "tests/tap.h"
 
 static char folder[] = "/tmp/npy-XXXXXX";

@@ -158,10 +158,10 @@ refused "no bench.csv" "RESULTS: expected a folder with bench.csv, got $T/bad" "
 grep -v H200 $results/bench.csv >"$csv"
 refused "no GPU in it" "RESULTS: expected times of a GPU in $csv, found none" "$T/bad"
 sed 's/us_median/us/' $results/bench.csv >"$csv"
-refused "a missing column" "$csv: expected the columns of common/report.c, us_median is missing" "$T/bad"
+refused "a missing column" "$csv: expected the columns of common/harness/report.c, us_median is missing" "$T/bad"
 { cat $results/bench.csv; grep H200 $results/bench.csv | head -n 1 | sed 's/H200/A100/'; } >"$csv"
 refused "two GPUs" "$csv: expected results of one GPU, got NVIDIA A100 and NVIDIA H200" "$T/bad"
 row=$(grep -m 1 'H200.*oc128' $results/bench.csv)
 { head -n 1 $results/bench.csv && echo "$row" && sed 's/oc128/kc128/' <<<"$row"; } >"$csv"
-refused "a broken shape" "$csv:3: expected a row of common/report.c: shape: expected a benchdnn string as the harness prints it, got \"mb16ic64ih56kc128oh56kh3ph1\" without 'oc'" "$T/bad"
+refused "a broken shape" "$csv:3: expected a row of common/harness/report.c: shape: expected a benchdnn string as the harness prints it, got \"mb16ic64ih56kc128oh56kh3ph1\" without 'oc'" "$T/bad"
 done_testing

@@ -1,5 +1,5 @@
 /* The benchdnn grammar: what is deduced, what is printed, what is refused and with which words. */
-#include "common/problem.h"
+#include "common/conv/problem.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #pragma once
 #include <stdlib.h>
 
-#include "common/tensor.h"
+#include "common/conv/tensor.h"
 
 typedef struct product_lists {
   int64_t outputs;

@@ -24,7 +24,7 @@ plant() {
   mkdir -p "$folder/$tool/cuda"
   sed -E "$edit" "$source" >"$folder/$tool/a_naive.cu"
   cmp -s "$source" "$folder/$tool/a_naive.cu" && status=1
-  "$NVCC" -std=c++20 -O3 -lineinfo -arch=native -I. -o "$folder/$tool/cuda/01" "$folder/$tool/a_naive.cu" "$B/01_naive/main.c.o" "$B/libharness.a" -Xcompiler -fopenmp -lm -ldl \
+  "$NVCC" -std=c++20 -O3 -lineinfo -arch=native -I. -o "$folder/$tool/cuda/01" "$folder/$tool/a_naive.cu" "$B"/01_naive/{main,kernels,kernel_sources}.c.o "$B/libharness.a" -Xcompiler -fopenmp -lm -ldl \
     >"$folder/$tool/log" 2>&1 || status=1
   echo $status >"$folder/$tool/built"
 }

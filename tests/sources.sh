@@ -19,10 +19,10 @@ grep -q ",kernel,source,status," "$T/o.csv" && grep -q ",02a,$want,right," "$T/o
 ok $? "a row's hash is that of its kernel's file ($want)"
 
 # What the compilers say that they read is what the hash is of. The emulator's build reads rewritten copies, and headers of
-# its own, which need common/half.h.
+# its own, which need common/conv/half.h.
 differ=0
 for file in [0-9][0-9]_*/[a-z]_*.cu; do
-  tr ' ' '\n' <"$B/$file.d" | sed "s|^$B/gen/||; s|\.cu\.cpp$|.cu|; s|^\./||" | grep -E '^([0-9][0-9]_|common/).*[^:\\]$' | grep -vE '^common/(emu/|half.h)' | sort -u >"$T/read"
+  tr ' ' '\n' <"$B/$file.d" | sed "s|^$B/gen/||; s|\.cu\.cpp$|.cu|; s|^\./||" | grep -E '^([0-9][0-9]_|common/).*[^:\\]$' | grep -vE '^common/(emu/|conv/half.h)' | sort -u >"$T/read"
   scripts/sources.pl files "$file" | LC_ALL=C sort -u | diff - <(LC_ALL=C sort -u "$T/read") >"$T/diff" || { differ=$((differ + 1)) && diag "$file:" "$(cat "$T/diff")"; }
 done
 ok $differ "the hash is of the files that the compiler read"
@@ -43,12 +43,12 @@ touch -d '2001-01-01' "$T/repo/build/emu/02_coalesced/kernel_sources.c"
 made emu >/dev/null
 [ "$(date -r "$T/repo/build/emu/02_coalesced/kernel_sources.c" +%Y)" = 2001 ]
 ok $? "the table is not written again while nothing has changed"
-echo '/* a remark */' | tee -a "$T/repo/04_constant_filter/planes.cuh" "$T/repo/common/timing.c" "$T/repo/02_coalesced/main.c" >>"$T/repo/common/cudnn.h"
+echo '/* a remark */' | tee -a "$T/repo/04_constant_filter/planes.cuh" "$T/repo/common/harness/timing.c" "$T/repo/02_coalesced/main.c" >>"$T/repo/common/cudnn/cudnn.h"
 [ "$(hash "$T/repo" 02_coalesced/a_coalesced.cu)" = "$want" ] && made emu >"$T/again" && cmp -s "$T/emu" "$T/again"
 ok $? "another step's header, the harness and the step's main do not change it"
 [ "$(hash "$T/repo" 04_constant_filter/l_planes.cu)" != "$(hash . 04_constant_filter/l_planes.cu)" ]
 ok $? "a kernel that includes the header has changed"
-echo '/* a remark */' >>"$T/repo/common/bound.h" # by way of common/plain.h
+echo '/* a remark */' >>"$T/repo/common/conv/bound.h" # by way of common/harness/plain.h
 [ "$(hash "$T/repo" 02_coalesced/a_coalesced.cu)" != "$want" ] && made emu >"$T/again" && ! cmp -s "$T/emu" "$T/again"
 ok $? "a remark in a header that is included by way of another changes it"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/problem.h"
+#include "common/conv/problem.h"
 #include "tests/tap.h"
 
 /* Convolutions and multiply-adds an image of the layers whose name starts with `prefix`. */

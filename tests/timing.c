@@ -1,5 +1,5 @@
 /* Does the timing do what timing.h says? Contenders that keep a diary: who ran when, on which buffer set, and what was checked. */
-#include "common/timing.h"
+#include "common/harness/timing.h"
 
 #include <string.h>
 #include <time.h>

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "00_cpu_reference/definition.h"
-#include "common/plain.h"
-#include "common/trial.h"
-#include "common/verify.h"
+#include "common/harness/plain.h"
+#include "common/harness/trial.h"
+#include "common/conv/verify.h"
 #include "tests/tap.h"
 
 /* ---------------------------------------------------------------- a GPU's reference */

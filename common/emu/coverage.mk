@@ -32,7 +32,7 @@ $(COVERAGE)/00: $(call step_objects,00) $(LIBRARY)
 	$(Q)$(LINK)
 
 # tests/cuts.sh reaches rows of the split products' tables that their model never takes.
-$(COVERAGE)/tools/cuts: $(patsubst %,$(B)/%.o,common/tools/cuts.c $(wildcard common/tools/cuts/*.c common/tools/cuts/*.cu)) $(filter-out %/main.c.o,$(call coverage_objects,05)) $(LIBRARY)
+$(COVERAGE)/tools/cuts: $(patsubst %,$(B)/%.o,05_im2col_gemm/tools/cuts.c $(wildcard 05_im2col_gemm/tools/cuts/*.c 05_im2col_gemm/tools/cuts/*.cu)) $(filter-out %/main.c.o,$(call coverage_objects,05)) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK) -lgcov

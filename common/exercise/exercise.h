@@ -2,7 +2,7 @@
 #pragma once
 #include <stdint.h>
 
-#include "common/kernel.h"
+#include "common/harness/kernel.h"
 
 #ifdef __cplusplus
 extern "C" {

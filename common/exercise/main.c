@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/plain.h"
-#include "common/step.h"
-#include "common/tensor.h"
+#include "common/harness/plain.h"
+#include "common/harness/step.h"
+#include "common/conv/tensor.h"
 
 typedef struct exercise {
   const char *name, *title;

@@ -1,10 +1,10 @@
-/* Measures what this GPU can do and sets it beside the committed table (common/gpus.h): `make calibrate`.
+/* Measures what this GPU can do and sets it beside the committed table (common/harness/gpus.h): `make calibrate`.
  *
- * The probes are small kernels in common/tools/calibrate/, one family a file. They are timed as the convolution kernels are (common/timing.h:
+ * The probes are small kernels in common/tools/calibrate/, one family a file. They are timed as the convolution kernels are (common/harness/timing.h:
  * CUDA events, warm-up, cold L2 cache, median of 20 samples), and every probe's result is checked. */
 #include <stdio.h>
 
-#include "common/machine.h"
+#include "common/harness/machine.h"
 
 #ifdef CUDA_EMULATOR
 
@@ -21,8 +21,8 @@ int main(void) {
 #include <string.h>
 #include <time.h>
 
-#include "common/gpus.h"
-#include "common/timing.h"
+#include "common/harness/gpus.h"
+#include "common/harness/timing.h"
 #include "common/tools/calibrate/probe.h"
 
 static const char help_text[] =
@@ -31,7 +31,7 @@ static const char help_text[] =
     "  --csv FILE      write them as CSV\n"
     "Exit status: 0 all right, 1 a probe's result was wrong or a call failed, 2 bad input or no GPU.\n";
 
-enum { COPY, READ, FP32, FP16, SHARED, CONSTANTS }; /* what common/gpus.h has of a GPU */
+enum { COPY, READ, FP32, FP16, SHARED, CONSTANTS }; /* what common/harness/gpus.h has of a GPU */
 
 typedef struct session {
   machine gpu;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cudnn_csv.h"
-#include "common/cudnn_work.h"
+#include "common/cudnn/cudnn_csv.h"
+#include "common/cudnn/cudnn_work.h"
 
 static const char help_text[] =
     "usage: cudnn_plans [options]\n"

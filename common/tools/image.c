@@ -23,8 +23,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/npy.h"
-#include "common/pnm.h"
+#include "common/files/npy.h"
+#include "common/files/pnm.h"
 
 enum { SIZE_MAX_PIXELS = 10000, FILTER_SIDE = 63, FILTER_COUNT = 16, FILTER_BYTES = 1 << 20 };
 enum { SHOWN_SIDE = 1000, DETAIL_HEIGHT = 400, GAP = 8 }; /* of a picture to look at, in pixels */

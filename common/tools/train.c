@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "00_cpu_reference/definition.h"
-#include "common/random.h"
+#include "common/conv/random.h"
 
 enum { SIDE = 12, PIXELS = SIDE * SIDE, HIDDEN = 2, TAPS = 9, STEPS = 50, SHOWN = 10 };
 static const float sobel[TAPS] = {1, 0, -1, 2, 0, -2, 1, 0, -1};

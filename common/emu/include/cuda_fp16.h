@@ -3,7 +3,7 @@
  * Through float where that is safe: a sum, difference, product, quotient or square root of two halves rounded to 24 bits and then to 11
  * is the correctly rounded one, because 24 >= 2 * 11 + 2 (S. Figueroa, "When is double rounding innocuous?", 1995). */
 #pragma once
-#include "common/half.h"
+#include "common/conv/half.h"
 #include "cuda_runtime.h"
 
 #ifdef __cplusplus

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <utility>
 
-#include "../emu.h"
+#include "common/emu/emu.h"
 
 /* threadIdx.x < n with an int n is everyday CUDA, and nvcc says nothing either. */
 #pragma GCC diagnostic ignored "-Wsign-compare"

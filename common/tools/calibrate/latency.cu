@@ -3,7 +3,7 @@
 #include <cuda_runtime.h>
 #include <stdlib.h>
 
-#include "common/random.h"
+#include "common/conv/random.h"
 #include "common/tools/calibrate/probe.h"
 
 enum { LINE = 128, SHARED_WORDS = 1024, UNROLL = 16 };

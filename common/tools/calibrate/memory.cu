@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(THREADS) read_kernel(const uint4 *from, unsign
 __global__ void fill_kernel(uint64_t *to, size_t count) {
   const size_t threads = gridDim.x * (size_t)blockDim.x;
   for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count; i += threads) {
-    uint64_t z = (i + 1) * 0x9E3779B97F4A7C15u; /* common/random.h's generator */
+    uint64_t z = (i + 1) * 0x9E3779B97F4A7C15u; /* common/conv/random.h's generator */
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     to[i] = z ^ (z >> 31);

@@ -1,6 +1,6 @@
 /* A probe is a small kernel that does one thing to the machine, and how its speed is called. `make calibrate` times a list of them. */
 #pragma once
-#include "common/kernel.h"
+#include "common/harness/kernel.h"
 
 #ifdef __cplusplus
 extern "C" {

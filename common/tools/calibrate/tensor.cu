@@ -6,9 +6,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "common/half.h"
-#include "common/ptx.cuh"
-#include "common/random.h"
+#include "common/conv/half.h"
+#include "common/ptx/ptx.cuh"
+#include "common/conv/random.h"
 #include "common/tools/calibrate/probe.h"
 
 /* ---------------------------------------------------------------- mma.sync: d[16][8 TILES] += a[16][16] b[8 TILES][16] in every warp */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/random.h"
+#include "common/conv/random.h"
 #include "common/tools/calibrate/probe.h"
 
 enum { MOST_THREADS = 1024, FMAS = 32 };

@@ -1,0 +1,35 @@
+/* The right answer of a pass, and the scale of its error bound, for every element of the result. */
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include "common/conv/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct conv_reference {
+  conv_tensor shape; /* of the result; elements below lie in its memory order */
+  double *value;     /* the sum, accumulated in fp64 */
+  float *scale;      /* sum |x w|, or sqrt(sum (x w)^2) where the data is random (common/conv/bound.h); infinite if fp32 cannot hold it */
+  bool random;       /* which of the two */
+  int64_t terms;     /* products in a sum, at most */
+  float largest_scale; /* of all elements */
+  bool by_gpu;       /* by the fp64 kernel below (spot-checked against the CPU), else by 00_cpu_reference/a_definition.c */
+} conv_reference;
+
+/* Computes the reference of a pass from its two inputs (host tensors, already rounded to their dtype).
+ * random: the inputs are independent random numbers of mean zero. use_gpu: the GPU may do it.
+ * Returns 0, or -1 with one line in `error`. Free with reference_free. */
+int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random, bool use_gpu,
+                      char *error, size_t error_size);
+void reference_free(conv_reference *ref);
+
+/* The same by a plain fp64 kernel (common/conv/gpu_reference.cu). a, b: device memory behind the tensors' shapes; value, scale: device arrays
+ * of out.count elements. Asynchronous on the default stream. */
+cudaError_t gpu_reference(const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, const conv_tensor *out, double *value,
+                          float *scale, bool random);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,26 @@
+/* Is a result right? The one checker of this repository, for every kernel on every device. */
+#pragma once
+#include <stdio.h>
+
+#include "common/conv/bound.h"
+#include "common/conv/reference.h"
+
+typedef enum {
+  COMPARE_BOUND, /* |out - ref| within the derived bound (common/conv/bound.h) */
+  COMPARE_EXACT, /* out equals ref rounded to the output's dtype: for integer data whose sums are exact */
+} compare_mode;
+
+typedef struct conv_verdict {
+  bool right;
+  int64_t mismatches;  /* elements that are wrong */
+  double worst_share;  /* largest |out - ref| / bound seen, 0 in exact mode; below 1 when right */
+  double plain_share;  /* the same over the bound of one chain of fp32 additions with the element's own scale, whatever the rule: one unit for everybody */
+} conv_verdict;
+
+/* Compares `out` (host) with the reference, by the rule of whoever made it. The first mismatches are printed to `log` (may be NULL) with
+ * their coordinates and both values. A NaN is always a mismatch, so poisoned elements that nobody wrote are found. */
+conv_verdict verify_output(const conv_tensor *out, const conv_reference *ref, compare_mode mode, error_rule rule, FILE *log);
+
+/* The largest integer magnitude m for which inputs in -m .. m keep every partial sum of `terms` products below 2^24, so that fp32
+ * sums are exact in any order; 0 if there is none. At most 8. */
+int exact_magnitude(int64_t terms);

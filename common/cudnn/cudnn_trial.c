@@ -1,0 +1,85 @@
+/* cuDNN's plans as contenders of a trial. See cudnn_trial.h. */
+#include "common/cudnn/cudnn_trial.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/conv/verify.h"
+
+static cudaError_t enqueue(void *context, int set, cudaStream_t stream) { return cudnn_enqueue(&((struct cudnn_turn *)context)->runner, set, stream); }
+
+static cudaError_t poison(void *context) {
+  const cudnn_trial *c = ((struct cudnn_turn *)context)->trial;
+  cudaError_t status = cudaSuccess;
+  for (int set = 0; set < c->sets->count && !status; set++) status = buffer_poison(c->sets, set, (int)c->state->output);
+  return status;
+}
+
+/* Verifies what the last timed sample wrote into one set. A plan on the other layout took the same bytes for another problem's data, so
+ * there is nothing to compare with: that it computes the right thing was checked when it was chosen. */
+static cudaError_t check(void *context, int first, int count) {
+  struct cudnn_turn *turn = context;
+  trial_state *s = turn->trial->state;
+  const cudnn_candidate *plan = &turn->trial->baseline.plan[turn->runner.plan];
+  (void)count;
+  if (plan->layout != s->t->layout) return cudaSuccess;
+  const cudaError_t status = buffer_download(turn->trial->sets, first, (int)s->output, s->host[s->output].data);
+  if (status) return status;
+  const cudnn_task task = {.problem = s->t->problem, .pass = s->t->pass, .dtype = s->t->dtype, .layout = s->t->layout};
+  const error_rule rule = cudnn_rule(&task, plan->note_bits, s->reference.random);
+  turn->wrong = !verify_output(&s->host[s->output], &s->reference, COMPARE_BOUND, rule, NULL).right;
+  return cudaSuccess;
+}
+
+int cudnn_trial_open(cudnn_trial *c, trial_state *s, const buffer_sets *sets, const cudnn_options *options, contender contenders[CUDNN_CONTENDERS]) {
+  const trial *t = s->t;
+  *c = (cudnn_trial){.baseline = {.heuristic = -1}, .state = s, .sets = sets};
+  const cudnn_task task = {.problem = t->problem, .pass = t->pass, .dtype = t->dtype, .layout = t->layout};
+  const cudnn_truth truth = {&s->host[s->input_a], &s->host[s->input_b], &s->reference};
+  conv_buffers *views = calloc((size_t)sets->count, sizeof *views);
+  char error[CUDNN_ERROR] = "no host memory";
+  int status = views ? 0 : 1;
+  for (int i = 0; views && i < sets->count; i++) views[i] = buffer_view(sets, i);
+  if (!status) status = cudnn_baseline_open(&c->baseline, &task, views, NULL, sets->count, options, &truth, error, sizeof error);
+  free(views);
+  if (status) {
+    snprintf(c->note, sizeof c->note, "%.255s", error);
+    return status < 0 ? -1 : 0;
+  }
+  const cudnn_counts *n = &c->baseline.counts;
+  if (n->from_file)
+    snprintf(c->note, sizeof c->note, "the winners of an earlier search");
+  else
+    snprintf(c->note, sizeof c->note,
+             "best of %d plans in %.0f s, %d more known but not tried; left out: %d of other math, %d hopeless, %d over the workspace, %d wrong", n->timed,
+             n->seconds, n->cut, n->other_math, n->hopeless, n->over_workspace, n->wrong);
+  for (int i = 0; i < c->baseline.count; i++) {
+    c->turn[i] = (struct cudnn_turn){.runner = {&c->baseline, i}, .trial = c};
+    contenders[i] = (contender){.enqueue = enqueue, .poison = poison, .check = check, .context = &c->turn[i], .first_seconds = 1e-6 * c->baseline.plan[i].us};
+  }
+  return c->baseline.count;
+}
+
+cudnn_figures cudnn_trial_figures(const cudnn_trial *c, const contender contenders[CUDNN_CONTENDERS]) {
+  const cudnn_baseline *b = &c->baseline;
+  cudnn_figures f = {0};
+  int best = -1;
+  for (int i = 0; i < b->count; i++) /* the heuristic's pick may be the fastest after all */
+    if (!c->turn[i].wrong && (best < 0 || contenders[i].median_us < contenders[best].median_us)) best = i;
+  memcpy(f.note, c->note, sizeof f.note);
+  if (best < 0) return f;
+  f.version = cudnn_version();
+  f.best_us = contenders[best].median_us;
+  memcpy(f.best_plan, b->plan[best].tag, sizeof f.best_plan);
+  f.best_plain_share = b->plan[best].plain_share;
+  memcpy(f.search, b->search, sizeof f.search);
+  memcpy(f.best_notes, b->plan[best].notes, sizeof f.best_notes);
+  if (b->heuristic >= 0 && !c->turn[b->heuristic].wrong) {
+    f.heuristic_us = contenders[b->heuristic].median_us;
+    memcpy(f.heuristic_plan, b->plan[b->heuristic].tag, sizeof f.heuristic_plan);
+  }
+  return f;
+}
+
+void cudnn_trial_close(cudnn_trial *c) { cudnn_baseline_close(&c->baseline); }

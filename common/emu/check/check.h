@@ -1,0 +1,193 @@
+/* What the checker's files share. The checker watches every access that an instrumented kernel makes:
+ *
+ *   check_hooks.c   the functions that instrumented code calls, and what they do when all is well
+ *   check_global.c  shadow of global memory: which bytes may be touched, which were written, which block came by
+ *   check_shared.c  shadow of shared memory: who wrote, who read, and what barriers have ordered since
+ *   check_arrays.c  arrays inside an allocation and their names
+ *   check_order.c   order between the blocks of a launch, by fences and atomics
+ *   check_overlap.c launches that begin before the one before them has ended
+ *   check_bounds.c  an index beyond its array's size
+ *   check_report.c  defects: collected during a launch, printed when it ends */
+#pragma once
+#include "common/emu/tool/tool.h"
+
+/* Environment: EMU_ADDR2LINE=program   finds source lines instead of addr2line
+ *
+ * What it cannot see: races in global memory on single bytes, and between threads of one block where one reads first and another then writes, or
+ * where others have read before; a missing __syncwarp after one of only some lanes; copies that the compiler makes with memcpy; an index too large for a __constant__ array behind a pointer. */
+
+/* ---- defects ---- */
+
+typedef enum { EMU_OUT_OF_BOUNDS, EMU_UNINITIALISED, EMU_RACE, EMU_BLOCK_RACE, EMU_NOT_DEVICE, EMU_MISALIGNED, EMU_EARLY } emu_defect_kind;
+
+/* Volatile accesses are how kernels wait for flags of other blocks: in global memory they do not race. */
+typedef enum { EMU_READ, EMU_WRITE, EMU_ATOMIC, EMU_VOLATILE_READ, EMU_VOLATILE_WRITE } emu_access_kind;
+static inline bool emu_reads_memory(emu_access_kind kind) { return kind == EMU_READ || kind == EMU_VOLATILE_READ; }
+static inline bool emu_writes_memory(emu_access_kind kind) { return kind == EMU_WRITE || kind == EMU_VOLATILE_WRITE; }
+
+/* Who else took part in a race. */
+typedef struct emu_other {
+  emu_access_kind access;
+  const void *pc;      /* NULL: unknown */
+  int thread;          /* index within its block; -1: unknown */
+  long long block;     /* -1: the same block; -2: several blocks; EMU_EARLIER */
+} emu_other;
+
+enum { EMU_EARLIER = -3 }; /* in place of a block: an earlier launch */
+
+/* Notes a defect of the running thread. `array` says where: name and byte. Printed at the end of the launch. */
+void emu_check_note(emu_defect_kind kind, const void *pc, const emu_other *other, const char *array, ...) __attribute__((format(printf, 4, 5)));
+void emu_check_print(emu_launch *launch); /* all that were noted; the launch fails if there were any */
+
+/* Notes it and drops the block: the access itself would fault, or spoil memory. */
+#define EMU_CHECK_STOP(...)        \
+  do {                             \
+    emu_check_note(__VA_ARGS__);   \
+    emu_abandon_block();           \
+  } while (0)
+
+/* Program counters as 32-bit offsets. */
+extern const char __executable_start[], _end[];
+static inline uint32_t emu_short_pc(const void *pc) { return (uint32_t)((const char *)pc - __executable_start); }
+static inline const void *emu_long_pc(uint32_t pc) { return pc == 0 ? NULL : __executable_start + pc; }
+
+/* ---- global memory ---- */
+
+enum { EMU_BLOCK_BITS = 24, EMU_SERIALS = 127 };
+#define EMU_BLOCK_MASK ((1u << EMU_BLOCK_BITS) - 1)
+#define EMU_SEVERAL EMU_BLOCK_MASK            /* in place of a block: more than one */
+#define EMU_SEEN_ATOMIC (1u << EMU_BLOCK_BITS) /* the access was atomic */
+
+/* Who came by at 4 bytes of global memory: 7 bits launch, 1 bit atomic, 24 bits block. 0: nobody. Words of earlier launches are stale. */
+typedef struct emu_seen {
+  uint32_t writer, reader;
+} emu_seen;
+
+/* For the report: 22 bits program counter, 10 bits thread, of the accesses in emu_seen. And when the write was: see check_order.c. */
+typedef struct emu_who {
+  uint32_t writer, reader, when;
+} emu_who;
+
+typedef struct emu_shadow {
+  uintptr_t start;
+  size_t bytes;
+  uint8_t *state;      /* of each 4 bytes: low 4 bits which may be touched, high 4 bits which have been written */
+  emu_seen *seen;      /* of each 4 bytes, by accesses of 4 bytes or more; behind them: of each 2 bytes, by accesses of 2 */
+  emu_who *who;        /* the same */
+  bool *has_halves;    /* somebody made an access of 2 bytes */
+  uint64_t serial;     /* "allocation 3" */
+  bool marked;         /* it has named arrays, and the rest is out of bounds */
+} emu_shadow;
+
+emu_shadow *emu_shadow_at(uintptr_t address); /* the last that starts at or before it; NULL if there is none */
+void emu_shadow_begin_launch(emu_launch *launch); /* gives it its mark */
+uint64_t emu_shadow_oldest(void);                 /* serial of the first launch whose mark has not been given again */
+void emu_shadow_allocated(void *start, size_t bytes, uint64_t serial, bool pinned);
+void emu_shadow_variable(void *start, size_t bytes, const char *name);
+void emu_shadow_freed(void *start);
+void emu_shadow_copied(void *dst, const void *src, size_t bytes);
+void emu_shadow_set(emu_shadow *s, size_t offset, size_t bytes, uint8_t clear, uint8_t set); /* nibbles 0 or 0xF for allowed, written */
+
+/* check_arrays.c */
+void emu_arrays_mark(const void *start, size_t bytes, const char *name);
+void emu_arrays_unmark(const void *start, size_t bytes);              /* its contents count as unwritten */
+void emu_arrays_forget(const emu_shadow *s);
+void emu_arrays_describe(const emu_shadow *s, size_t offset, char *text, size_t room); /* "x, byte 12" */
+
+/* ---- shared memory ---- */
+
+enum { EMU_CELLS = EMU_ARENA / 4, EMU_WARPS = EMU_MAX_THREADS / EMU_WARP };
+
+/* 4 bytes of shared memory; or, where some access was smaller, one. */
+typedef struct emu_cell {
+  uint32_t stamp;      /* the block it is about; else all of it is stale: nobody has written or read */
+  uint32_t write_clock, write_pc;
+  uint32_t readers;    /* warps that have read it since it was written */
+  uint16_t write_thread;
+  bool written, atomic, split;
+  bool pending;        /* a copy into it is under way */
+} emu_cell;
+
+/* One warp's reads of a cell. */
+typedef struct emu_reads {
+  uint32_t clock, lanes, pc;
+} emu_reads;
+
+/* ---- order between blocks ---- */
+
+/* A thread's last fences, newest first: in which epoch of its warp, and up to which time its own writes are published (see check_order.c). */
+enum { EMU_FENCES = 4 };
+typedef struct emu_fences {
+  uint32_t stamp;                  /* the block they are of */
+  int count;
+  struct {
+    uint32_t epoch, upto;
+  } last[EMU_FENCES];
+} emu_fences;
+
+/* ---- a worker ---- */
+
+enum { EMU_CACHED = 16 };
+
+typedef struct emu_checker {
+  emu_worker *worker;
+  uintptr_t arena;
+  const uint8_t *shared_allowed;   /* of each 4 bytes of the arena: which may be touched, this launch */
+  uint32_t stamp;                  /* of its block */
+  uint32_t block;                  /* its block's word in emu_seen */
+  bool fenced;                     /* the block has run __threadfence */
+  emu_cell *cells;                 /* one for each 4 bytes, then one for each byte */
+  emu_reads *reads[EMU_WARPS];     /* the same for each warp */
+  /* clock[a][b]: up to where warp a has seen what warp b did. Its own time is clock[a][a] + 1: what its lanes did since they last met. */
+  uint32_t clock[EMU_WARPS][EMU_WARPS];
+  emu_shadow cache[EMU_CACHED];    /* copies, found by address bits 12 to 15 */
+
+  /* check_order.c: published[a][b], once the block has fenced: up to where what warp b did is published, as far as warp a knows. */
+  uint32_t published[EMU_WARPS][EMU_WARPS];
+  emu_fences fences[EMU_MAX_THREADS];
+  struct emu_party *party;         /* the block, if it takes part in order between blocks */
+  const void *atomic, *race_pc;    /* the address of the atomic under way; of a race that was reported */
+
+  /* check_overlap.c: while `watching`, accesses to global memory are all looked at, and the cache is empty. */
+  bool watching, early_trigger;
+  unsigned waits;
+  struct {
+    uint32_t lanes, clock;         /* of a warp that waited: which lanes, and its time when the first did */
+  } waited[EMU_WARPS];
+} emu_checker;
+
+/* check_order.c */
+void emu_order_fence(void);
+void emu_order_release(emu_checker *c, const void *address);              /* before an atomic */
+void emu_order_acquire(emu_checker *c, const void *address, bool always); /* after it; always: of whatever is released there, now or later */
+bool emu_order_knows(emu_checker *c, uint32_t block, unsigned thread, uint32_t when); /* of that write, or of one of EMU_SEVERAL's */
+void emu_order_meet(emu_checker *c, uint32_t warps, int count);
+void emu_order_end_launch(void);
+static inline uint32_t emu_order_time(const emu_checker *c, const emu_thread *t) {
+  const unsigned w = t->number / EMU_WARP;
+  const uint32_t epoch = c->clock[w][w] + 1;
+  const emu_fences *f = &c->fences[t->number];
+  return 2 * epoch + (c->fenced && f->stamp == c->stamp && f->last[0].epoch == epoch);
+}
+
+/* check_overlap.c */
+void emu_overlap_begin_launch(emu_launch *launch);
+void emu_overlap_end_launch(emu_launch *launch);
+void emu_overlap_begin_block(emu_checker *c);
+void emu_overlap_end_block(emu_worker *w);
+void emu_overlap_wait(void);
+void emu_overlap_trigger(void);
+void emu_overlap_look(emu_checker *c, const emu_shadow *s, size_t offset, size_t entry, emu_access_kind kind, const void *pc);
+
+extern __thread emu_checker *emu_checking __attribute__((tls_model("initial-exec"))); /* NULL in host code and outside of launches */
+
+/* The access in full, any size and place: finds out what is wrong with it, or that nothing is. */
+void emu_check_global(emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc);
+void emu_check_shared(emu_checker *c, size_t offset, size_t bytes, emu_access_kind kind, const void *pc);
+void emu_shared_begin_check(emu_launch *launch);
+void emu_shared_allow(emu_launch *launch, const emu_shared_site *site);
+void emu_checker_create(emu_worker *w);
+void emu_checker_begin_block(emu_worker *w);
+void emu_checker_barrier(emu_block *block, int id, unsigned expected);
+void emu_checker_warp_sync(emu_warp *warp, unsigned lanes);
+void emu_shared_set_written(emu_checker *c, size_t offset, size_t bytes, bool written);

@@ -1,0 +1,93 @@
+/* What a request costs.
+ *
+ * Global memory moves in sectors of 32 bytes: a request costs as many as its lanes touch, each counted once.
+ * Shared memory has 32 banks of 4 bytes, word i in bank i % 32. What a bank delivers at once is one word, to any number of lanes; so a
+ * pass ("wavefront") serves lanes whose words lie in different banks or are the same. A request of 8-byte accesses is served in two halves
+ * of the warp, one of 16-byte accesses in four quarters, because a pass moves 128 bytes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/emu/count/count.h"
+
+enum { SECTOR = 32, BANKS = 32 };
+
+/* Adds a number to a set, if it is new. Returns the set's size. */
+static unsigned add(uint64_t *set, unsigned count, uint64_t value) {
+  for (unsigned i = 0; i < count; i++)
+    if (set[i] == value) return count;
+  set[count] = value;
+  return count + 1;
+}
+
+unsigned emu_sectors(const emu_touch *const touch[], int n) {
+  enum { MOST = 8 * EMU_WARP };
+  uint64_t set[MOST];
+  unsigned count = 0;
+  for (int i = 0; i < n; i++)
+    for (uint64_t s = touch[i]->address / SECTOR; s <= (touch[i]->address + touch[i]->bytes - 1) / SECTOR && count < MOST; s++) count = add(set, count, s);
+  return count;
+}
+
+/* Passes for the lanes from `first` up to before `end`. */
+static unsigned passes(const emu_touch *const touch[], int n, unsigned first, unsigned end) {
+  uint64_t words[BANKS][EMU_WARP];
+  unsigned count[BANKS] = {0}, most = 0;
+  for (int i = 0; i < n; i++) {
+    if (touch[i]->lane < first || touch[i]->lane >= end) continue;
+    for (uint64_t word = touch[i]->address / 4; word <= (touch[i]->address + touch[i]->bytes - 1) / 4; word++) {
+      const unsigned bank = (unsigned)(word % BANKS);
+      if (count[bank] < EMU_WARP) count[bank] = add(words[bank], count[bank], word);
+      if (count[bank] > most) most = count[bank];
+    }
+  }
+  return most;
+}
+
+unsigned emu_wavefronts(const emu_touch *const touch[], int n) {
+  const unsigned parts = touch[0]->bytes <= 4 ? 1 : touch[0]->bytes / 4, size = EMU_WARP / (parts > 4 ? 4 : parts);
+  unsigned sum = 0;
+  for (unsigned first = 0; first < EMU_WARP; first += size) sum += passes(touch, n, first, first + size);
+  return sum;
+}
+
+/* What the reader knows the place as. */
+static void name_array(emu_worker *w, const emu_touch *t, char *name, size_t room) {
+  snprintf(name, room, "%s", t->space == EMU_CONSTANT ? "constant" : t->space == EMU_SHARED ? "shared" : "global");
+  const emu_shadow *s = t->space == EMU_GLOBAL ? emu_shadow_at(t->address) : NULL;
+  if (s != NULL && s->marked) {
+    char place[200];
+    emu_arrays_describe(s, t->address - s->start, place, sizeof place);
+    place[strcspn(place, ",")] = '\0';
+    snprintf(name, room, "%.31s", place);
+  }
+  if (t->space != EMU_SHARED) return;
+  emu_launch *launch = w->launch;
+  pthread_mutex_lock(&launch->lock);
+  for (int i = 0; i < launch->site_count; i++) {
+    const emu_shared_site *site = launch->sites[i];
+    if (t->address - site->offset < (site->bytes != 0 ? site->bytes : launch->call.shared_bytes)) snprintf(name, room, "%.31s", site->name);
+  }
+  pthread_mutex_unlock(&launch->lock);
+}
+
+/* The instruction's row of the table; a new one gets its name. */
+static emu_instruction *row_of(emu_counts *counts, emu_worker *w, const emu_touch *t) {
+  for (size_t probe = 0, at = (uintptr_t)t->pc * 0x9E3779B97F4A7C15u >> 32; probe < EMU_INSTRUCTIONS; probe++, at++) {
+    emu_instruction *row = &counts->instruction[at % EMU_INSTRUCTIONS];
+    if (row->pc == t->pc && row->space == t->space && row->kind == t->kind) return row;
+    if (row->pc != NULL) continue;
+    *row = (emu_instruction){.pc = t->pc, .space = t->space, .kind = t->kind, .bytes = t->bytes};
+    name_array(w, t, row->array, sizeof row->array);
+    return row;
+  }
+  return NULL;
+}
+
+void emu_count_request(emu_counts *counts, emu_worker *w, const emu_touch *const touch[], int n) {
+  emu_instruction *row = row_of(counts, w, touch[0]);
+  if (row == NULL) return;
+  row->requests++;
+  row->lanes += (unsigned)n;
+  if (touch[0]->space == EMU_GLOBAL) row->sectors += emu_sectors(touch, n);
+  if (touch[0]->space == EMU_SHARED) row->wavefronts += emu_wavefronts(touch, n);
+}

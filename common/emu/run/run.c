@@ -1,0 +1,217 @@
+/* One worker runs blocks: starts a block's threads as fibers, switches between them when they wait, notices when none can go on.
+ *
+ * A thread that never waits costs a function call: the fiber that ran it runs the next one on the same stack. Only when a thread waits
+ * does its fiber keep the stack, and the next thread gets another one. */
+#include <string.h>
+
+#include "common/emu/run/fiber.h"
+#include "common/emu/tool/tool.h"
+
+__thread emu_thread *emu_self;
+__thread uint3 threadIdx, blockIdx; /* what kernels see; cuda_runtime.h */
+__thread dim3 blockDim, gridDim;
+__thread emu_worker *emu_this_worker;
+
+uint64_t emu_random(uint64_t *state) {
+  uint64_t x = *state += 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+static void set_self(emu_thread *t) {
+  emu_self = t;
+  threadIdx = t->index;
+}
+
+static unsigned random_below(emu_worker *w, unsigned n) { return (unsigned)((emu_random(&w->random) >> 32) * n >> 32); }
+
+void emu_make_ready(emu_thread *t) {
+  emu_worker *w = emu_this_worker;
+  t->state = EMU_RUNNABLE;
+  if (w->stepping) {
+    w->ready_count++;
+    emu_the_tool->make_ready(w, t);
+    return;
+  }
+  w->ready[(w->ready_first + w->ready_count++) % EMU_MAX_THREADS] = t;
+}
+
+static emu_thread *take_ready(emu_worker *w) {
+  if (w->stepping) {
+    w->ready_count--;
+    return emu_the_tool->take_ready(w);
+  }
+  if (w->random != 0) { /* any of them: swap it to the front */
+    const unsigned pick = (w->ready_first + random_below(w, w->ready_count)) % EMU_MAX_THREADS;
+    emu_thread *t = w->ready[pick];
+    w->ready[pick] = w->ready[w->ready_first];
+    w->ready[w->ready_first] = t;
+  }
+  emu_thread *t = w->ready[w->ready_first];
+  w->ready_first = (w->ready_first + 1) % EMU_MAX_THREADS;
+  w->ready_count--;
+  return t;
+}
+
+/* Threads that can go on come before threads that have not started: a warp finishes its shuffles while its stacks are in the cache.
+ * Lanes that go in lockstep start together. */
+static bool should_start(emu_worker *w) {
+  if (w->started == w->block.thread_count) return false;
+  if (w->stepping && w->started % EMU_WARP != 0) return true;
+  return w->ready_count == 0 || (w->random != 0 && random_below(w, 2));
+}
+
+static void check_stack(emu_thread *t) {
+  if (!emu_stack_intact(t->stack)) emu_fail("stack overflow: more than %zu KiB of local variables (EMU_STACK_KB=n gives more)", emu_stack_bytes() >> 10);
+}
+
+static void run_fiber(void);
+
+/* The context to go on with when the running one waits or is done. *same: it is t's own, which has just been made ready. */
+static void *next_context(emu_worker *w, const emu_thread *t, bool *same) {
+  if (should_start(w)) {
+    emu_stack *s = emu_stack_take(w);
+    if (s == NULL) emu_fail("out of memory for stacks");
+    w->starting = s;
+    return emu_fiber_create(s->bottom, (size_t)(s->top - s->bottom), run_fiber);
+  }
+  if (w->ready_count > 0) {
+    set_self(take_ready(w));
+    *same = emu_self == t;
+    return emu_self->context;
+  }
+  if (w->block.alive > 0) emu_report_deadlock(w);
+  emu_self = NULL;
+  return w->home;
+}
+
+void emu_wait(emu_thread *t) {
+  emu_worker *w = emu_this_worker;
+  check_stack(t);
+  bool same = false;
+  void *next = next_context(w, t, &same);
+  if (!same) emu_fiber_switch(&t->context, next);
+}
+
+void emu_yield(void) {
+  emu_this_worker->yielded = true;
+  emu_make_ready(emu_self);
+  emu_wait(emu_self);
+}
+
+static void thread_exit(emu_worker *w, emu_thread *t) {
+  check_stack(t);
+  t->state = EMU_IDLE;
+  w->block.alive--;
+  t->warp->exited |= 1u << t->lane;
+  EMU_TELL(thread_exit, t);
+  if (t->warp->meetings > 0) emu_warp_exit(t->warp);
+  emu_barrier_exit(&w->block);
+}
+
+/* The body of every fiber: threads, one after the other, until there is something better to do. */
+static void run_fiber(void) {
+  emu_worker *w = emu_this_worker;
+  const emu_call *call = &w->launch->call;
+  emu_stack *stack = w->starting;
+  do {
+    emu_thread *t = &w->threads[w->order[w->started++]];
+    t->stack = stack;
+    t->state = EMU_RUNNABLE;
+    set_self(t);
+    call->entry(call->closure);
+    thread_exit(w, t);
+  } while (should_start(w));
+  emu_stack_give(w, stack); /* nobody takes it before we have left it */
+  bool same;
+  void *never_back;
+  emu_fiber_switch(&never_back, next_context(w, NULL, &same));
+}
+
+void emu_abandon_block(void) {
+  emu_worker *w = emu_this_worker;
+  emu_self = NULL;
+  void *never_back;
+  emu_fiber_switch(&never_back, w->home);
+  __builtin_unreachable();
+}
+
+/* What stays the same from block to block of a launch. */
+static void lay_out_threads(emu_worker *w, emu_launch *launch) {
+  const dim3 size = launch->call.block;
+  const unsigned n = launch->threads_per_block;
+  w->launch = launch;
+  w->block.launch = launch;
+  blockDim = size;
+  gridDim = launch->call.grid;
+  w->block.threads = w->threads;
+  w->block.warps = w->warps;
+  w->block.thread_count = n;
+  w->block.arena = w->arena;
+  for (unsigned i = 0; i < n; i++) {
+    emu_thread *t = &w->threads[i];
+    t->index = (uint3){i % size.x, i / size.x % size.y, i / (size.x * size.y)};
+    t->number = i;
+    t->lane = i % EMU_WARP;
+    t->block = &w->block;
+    t->warp = &w->warps[i / EMU_WARP];
+    t->state = EMU_IDLE;
+    w->order[i] = (unsigned short)i;
+  }
+}
+
+static void begin_block(emu_worker *w, uint64_t index) {
+  emu_block *b = &w->block;
+  const dim3 grid = w->launch->call.grid;
+  blockIdx = b->index = (uint3){(unsigned)(index % grid.x), (unsigned)(index / grid.x % grid.y), (unsigned)(index / ((uint64_t)grid.x * grid.y))};
+  b->alive = b->thread_count;
+  memset(b->barriers, 0, sizeof b->barriers);
+  for (unsigned first = 0; first < b->thread_count; first += EMU_WARP) {
+    emu_warp *warp = &w->warps[first / EMU_WARP];
+    const unsigned lanes = b->thread_count - first;
+    warp->threads = &w->threads[first];
+    warp->meetings = 0;
+    warp->exited = lanes >= EMU_WARP ? 0 : ~0u << lanes;
+  }
+  w->started = 0;
+  w->ready_first = w->ready_count = 0;
+  if (w->random != 0)
+    for (unsigned i = b->thread_count; i > 1; i--) {
+      const unsigned j = random_below(w, i);
+      const unsigned short swap = w->order[i - 1];
+      w->order[i - 1] = w->order[j];
+      w->order[j] = swap;
+    }
+}
+
+static void run_block(emu_worker *w, uint64_t index) {
+  begin_block(w, index);
+  EMU_TELL(block_begin, w);
+  bool same;
+  emu_fiber_switch(&w->home, next_context(w, NULL, &same));
+  if (w->block.alive > 0) emu_stack_reclaim_all(w); /* abandoned */
+  EMU_TELL(block_end, w);
+  emu_arena_end_block(w);
+}
+
+void emu_run_blocks(emu_worker *w, emu_launch *launch) {
+  if (w->arena == NULL) w->arena = emu_arena_create();
+  emu_this_worker = w;
+  w->random = emu_seed();
+  lay_out_threads(w, launch);
+  EMU_TELL(worker_begin, w);
+  while (!__atomic_load_n(&launch->failed, __ATOMIC_RELAXED)) {
+    const uint64_t i = __atomic_fetch_add(&launch->next_block, 1, __ATOMIC_RELAXED);
+    if (i >= launch->block_count) break;
+    run_block(w, (launch->block_start + i * launch->block_step) % launch->block_count);
+  }
+  EMU_TELL(worker_end, w);
+}
+
+int emu_at(unsigned bx, unsigned by, unsigned bz, unsigned tx, unsigned ty, unsigned tz) {
+  const emu_thread *t = emu_self;
+  if (t == NULL) return 0;
+  const uint3 b = t->block->index, i = t->index;
+  return b.x == bx && b.y == by && b.z == bz && i.x == tx && i.y == ty && i.z == tz;
+}

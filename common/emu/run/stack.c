@@ -1,0 +1,74 @@
+/* Stacks of CUDA threads: 64 KiB each (EMU_STACK_KB), taken when a thread starts, given back when it ends, kept between launches. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/emu/run/internal.h"
+
+enum { CANARY_BYTES = 64, CANARY = 0xC5 };
+
+size_t emu_stack_bytes(void) {
+  static size_t bytes;
+  if (bytes == 0) {
+    const char *text = getenv("EMU_STACK_KB");
+    const long kb = text ? atol(text) : 64;
+    bytes = (size_t)(kb < 16 ? 16 : kb > 65536 ? 65536 : kb) << 10;
+  }
+  return bytes;
+}
+
+/* A stack lies above a page that nobody may touch, so that running off its end faults at once. The kernel allows only so many
+ * mappings; when they run out, the canary alone has to do. */
+static emu_stack *stack_create(emu_worker *w) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = emu_stack_bytes();
+  unsigned char *memory = mmap(NULL, page + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return NULL;
+  mprotect(memory, page, PROT_NONE);
+  emu_stack *s = malloc(sizeof *s);
+  w->stacks = realloc(w->stacks, (size_t)(w->stack_count + 1) * sizeof *w->stacks);
+  if (s == NULL || w->stacks == NULL) abort();
+  s->bottom = memory + page;
+  /* All stacks start at a page boundary: unless their tops are moved apart, the hot lines of all fight for one set of the L1 cache. */
+  s->top = s->bottom + bytes - (size_t)(w->stack_count * 192) % 4096;
+  memset(s->bottom, CANARY, CANARY_BYTES);
+  w->stacks[w->stack_count++] = s;
+  return s;
+}
+
+/* Returns NULL when memory runs out. */
+emu_stack *emu_stack_take(emu_worker *w) {
+  emu_stack *s = w->free_stacks;
+  if (s == NULL) return stack_create(w);
+  w->free_stacks = s->next_free;
+  return s;
+}
+
+void emu_stack_give(emu_worker *w, emu_stack *s) {
+  s->next_free = w->free_stacks;
+  w->free_stacks = s;
+}
+
+void emu_stack_reclaim_all(emu_worker *w) {
+  w->free_stacks = NULL;
+  for (int i = w->stack_count - 1; i >= 0; i--) {
+    memset(w->stacks[i]->bottom, CANARY, CANARY_BYTES);
+    emu_stack_give(w, w->stacks[i]);
+  }
+}
+
+bool emu_stack_intact(const emu_stack *s) {
+  uint64_t word, expected;
+  memcpy(&word, s->bottom, sizeof word);
+  memset(&expected, CANARY, sizeof expected);
+  return word == expected;
+}
+
+bool emu_stack_guards(const emu_worker *w, const void *address) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  for (int i = 0; i < w->stack_count; i++) {
+    const unsigned char *bottom = w->stacks[i]->bottom;
+    if ((const unsigned char *)address < bottom && (const unsigned char *)address >= bottom - page) return true;
+  }
+  return false;
+}

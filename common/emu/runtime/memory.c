@@ -1,0 +1,259 @@
+/* Memory of the device and pinned memory of the host: a table of what is allocated, in order of address.
+ *
+ * Around every allocation lie 512 bytes that nobody may write; cudaFree looks whether that held. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/emu/tool/tool.h"
+
+enum { GUARD_BYTES = 512, GUARD = 0xFD }; /* 512: the alignment that CUDA gives */
+
+typedef enum { DEVICE, PINNED, SYMBOL } place;
+
+typedef struct allocation {
+  unsigned char *start;
+  size_t bytes;
+  uint64_t serial; /* counts allocations: "allocation 3" is the third of the program */
+  place where;
+} allocation;
+
+static allocation *table;
+static size_t count, room;
+static uint64_t serial;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Index of the last allocation that starts at or before the address, plus 1; 0 if there is none. */
+static size_t upper_bound(const void *address) {
+  size_t low = 0, high = count;
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    if (table[middle].start <= (const unsigned char *)address) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+static bool add(void *start, size_t bytes, place where) {
+  bool added = true;
+  pthread_mutex_lock(&lock);
+  if (count == room) {
+    const size_t more = room ? 2 * room : 64;
+    allocation *larger = realloc(table, more * sizeof *table);
+    if (larger != NULL) {
+      table = larger;
+      room = more;
+    } else {
+      added = false;
+    }
+  }
+  if (added) {
+    const size_t at = upper_bound(start);
+    memmove(&table[at + 1], &table[at], (count - at) * sizeof *table);
+    table[at] = (allocation){start, bytes, ++serial, where};
+    count++;
+  }
+  pthread_mutex_unlock(&lock);
+  return added;
+}
+
+/* Removes the entry that starts at the address; false if there is none of that kind. */
+static bool take_out(void *start, place where, allocation *out) {
+  pthread_mutex_lock(&lock);
+  const size_t at = upper_bound(start);
+  const bool found = at > 0 && table[at - 1].start == start && table[at - 1].where == where;
+  if (found) {
+    *out = table[at - 1];
+    memmove(&table[at - 1], &table[at], (count - at) * sizeof *table);
+    count--;
+  }
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
+bool emu_is_device(const void *pointer, size_t bytes) {
+  pthread_mutex_lock(&lock);
+  const size_t at = upper_bound(pointer);
+  const unsigned char *p = pointer;
+  const bool inside = at > 0 && p + bytes <= table[at - 1].start + table[at - 1].bytes;
+  pthread_mutex_unlock(&lock);
+  return inside;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
+  if (free_bytes == NULL || total_bytes == NULL) return emu_error(cudaErrorInvalidValue);
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  *total_bytes = page * (size_t)sysconf(_SC_PHYS_PAGES);
+  *free_bytes = page * (size_t)sysconf(_SC_AVPHYS_PAGES);
+  FILE *info = fopen("/proc/meminfo", "r"); /* "available" counts caches that the system would give up; sysconf does not */
+  if (info == NULL) return cudaSuccess;
+  char line[128];
+  unsigned long long kb;
+  while (fgets(line, sizeof line, info))
+    if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) *free_bytes = (size_t)kb << 10;
+  fclose(info);
+  return cudaSuccess;
+}
+
+/* With a tool, device memory has a part of the address space for itself, and no address is used twice: so that an index that went wrong
+ * can be told from a pointer of the host, whatever lies next to each other in the heap. */
+static const uintptr_t DEVICE_START = (uintptr_t)1 << 45, DEVICE_END = (uintptr_t)3 << 44;
+
+bool emu_is_device_space(uintptr_t address) { return address - DEVICE_START < DEVICE_END - DEVICE_START; }
+
+static size_t in_pages(size_t bytes) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  return (bytes + page - 1) / page * page;
+}
+
+static void *take_memory(size_t bytes) {
+  static uintptr_t next = (uintptr_t)1 << 45;
+  if (emu_the_tool == NULL) return aligned_alloc(GUARD_BYTES, bytes);
+  const uintptr_t hint = __atomic_fetch_add(&next, in_pages(bytes), __ATOMIC_RELAXED);
+  void *memory = mmap((void *)hint, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void give_memory(void *memory, size_t bytes) {
+  if (emu_the_tool == NULL) free(memory);
+  else munmap(memory, bytes);
+}
+
+static size_t with_guards(size_t bytes) { return GUARD_BYTES + ((bytes + GUARD_BYTES - 1) & ~(size_t)(GUARD_BYTES - 1)) + GUARD_BYTES; }
+
+static cudaError_t allocate(void **pointer, size_t bytes, place where) {
+  EMU_TRY(emu_sticky());
+  if (pointer == NULL) return emu_error(cudaErrorInvalidValue);
+  *pointer = NULL;
+  if (bytes == 0) return cudaSuccess;
+  size_t free_bytes, total_bytes;
+  EMU_TRY(cudaMemGetInfo(&free_bytes, &total_bytes)); /* the system would promise more and kill us later */
+  if (bytes > free_bytes || bytes > SIZE_MAX / 2) return emu_error(cudaErrorMemoryAllocation);
+  const size_t whole = with_guards(bytes);
+  unsigned char *memory = take_memory(whole);
+  if (memory == NULL) return emu_error(cudaErrorMemoryAllocation);
+  memset(memory, GUARD, GUARD_BYTES);
+  memset(memory + GUARD_BYTES, EMU_POISON, bytes);
+  memset(memory + GUARD_BYTES + bytes, GUARD, whole - GUARD_BYTES - bytes);
+  if (!add(memory + GUARD_BYTES, bytes, where)) {
+    give_memory(memory, whole);
+    return emu_error(cudaErrorMemoryAllocation);
+  }
+  EMU_TELL(allocated, memory + GUARD_BYTES, bytes, serial, where == PINNED);
+  *pointer = memory + GUARD_BYTES;
+  return cudaSuccess;
+}
+
+static bool guard_whole(const unsigned char *guard) {
+  for (size_t i = 0; i < GUARD_BYTES; i++)
+    if (guard[i] != GUARD) return false;
+  return true;
+}
+
+static void release_memory(const allocation *a) {
+  if (!guard_whole(a->start - GUARD_BYTES) || !guard_whole(a->start + a->bytes))
+    fprintf(stderr, "emulator: allocation %llu (%zu bytes) was written %s\n", (unsigned long long)a->serial, a->bytes,
+            guard_whole(a->start + a->bytes) ? "before its start" : "past its end");
+  EMU_TELL(freed, a->start);
+  give_memory(a->start - GUARD_BYTES, with_guards(a->bytes));
+}
+
+static cudaError_t release(void *pointer, place where) {
+  allocation a;
+  EMU_TRY(emu_sticky());
+  if (pointer == NULL) return cudaSuccess;
+  if (!take_out(pointer, where, &a)) return emu_error(cudaErrorInvalidValue);
+  release_memory(&a);
+  return cudaSuccess;
+}
+
+void emu_free_all(void) {
+  while (count > 0)
+    if (table[--count].where != SYMBOL) release_memory(&table[count]);
+}
+
+cudaError_t cudaMalloc(void **pointer, size_t bytes) { return allocate(pointer, bytes, DEVICE); }
+cudaError_t cudaFree(void *pointer) { return release(pointer, DEVICE); }
+cudaError_t cudaMallocHost(void **pointer, size_t bytes) { return allocate(pointer, bytes, PINNED); }
+cudaError_t cudaFreeHost(void *pointer) { return release(pointer, PINNED); }
+
+cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned int flags) {
+  (void)flags;
+  return cudaMallocHost(pointer, bytes);
+}
+
+/* The side that the kind calls the device's has to be. */
+static cudaError_t check_copy(const void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind) {
+  if ((unsigned)kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
+  if (bytes == 0) return cudaSuccess;
+  if (dst == NULL || src == NULL) return cudaErrorInvalidValue;
+  if ((kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice) && !emu_is_device(dst, bytes)) return cudaErrorInvalidValue;
+  if ((kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice) && !emu_is_device(src, bytes)) return cudaErrorInvalidValue;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream) {
+  EMU_TRY(emu_sticky());
+  EMU_TRY(check_copy(dst, src, bytes, kind));
+  const emu_work work = {.type = cudaGraphNodeTypeMemcpy, .dst = dst, .src = src, .bytes = bytes};
+  return emu_error(emu_enqueue(stream, &work));
+}
+
+cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind) {
+  if (emu_any_capture()) return emu_error(cudaErrorStreamCaptureImplicit);
+  return cudaMemcpyAsync(dst, src, bytes, kind, 0);
+}
+
+cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream) {
+  EMU_TRY(emu_sticky());
+  if (bytes != 0 && !emu_is_device(pointer, bytes)) return emu_error(cudaErrorInvalidValue);
+  const emu_work work = {.type = cudaGraphNodeTypeMemset, .dst = pointer, .value = value, .bytes = bytes};
+  return emu_error(emu_enqueue(stream, &work));
+}
+
+cudaError_t cudaMemset(void *pointer, int value, size_t bytes) {
+  if (emu_any_capture()) return emu_error(cudaErrorStreamCaptureImplicit);
+  return cudaMemsetAsync(pointer, value, bytes, 0);
+}
+
+/* Variables are told before main, when the tool may not be there yet. */
+static struct variable {
+  void *start;
+  size_t bytes;
+  const char *name;
+} *variables;
+static size_t variable_count, variable_room, variables_told;
+
+int emu_set_variable(void *start, size_t bytes, const char *name) {
+  if (variable_count == variable_room) {
+    variable_room = variable_room ? 2 * variable_room : 16;
+    variables = realloc(variables, variable_room * sizeof *variables);
+    if (variables == NULL) abort();
+  }
+  variables[variable_count++] = (struct variable){start, bytes, name};
+  return 1;
+}
+
+void emu_tell_variables(void) {
+  for (; variables_told < variable_count; variables_told++) {
+    const struct variable *v = &variables[variables_told];
+    EMU_TELL(variable, v->start, v->bytes, v->name);
+  }
+}
+
+cudaError_t emu_symbol_address(void **pointer, const void *symbol, size_t symbol_bytes) {
+  if (pointer == NULL || symbol == NULL) return emu_error(cudaErrorInvalidValue);
+  *pointer = (void *)(uintptr_t)symbol;
+  if (!emu_is_device(symbol, symbol_bytes)) add(*pointer, symbol_bytes, SYMBOL);
+  return cudaSuccess;
+}
+
+cudaError_t emu_symbol_copy(void *symbol, size_t symbol_bytes, void *data, size_t bytes, size_t offset, int to_symbol, cudaStream_t stream) {
+  EMU_TRY(emu_sticky());
+  if (data == NULL || offset > symbol_bytes || bytes > symbol_bytes - offset) return emu_error(cudaErrorInvalidValue);
+  unsigned char *part = (unsigned char *)symbol + offset;
+  const emu_work work = {.type = cudaGraphNodeTypeMemcpy, .dst = to_symbol ? (void *)part : data, .src = to_symbol ? data : (void *)part, .bytes = bytes};
+  return emu_error(emu_enqueue(stream, &work));
+}

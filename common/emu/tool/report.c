@@ -1,0 +1,139 @@
+/* Reports on stderr: what went wrong, in which kernel, block and thread, and who waits where. One report per launch: the first. */
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/emu/tool/tool.h"
+
+static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+
+static void print(const char *indent, const char *format, va_list arguments) {
+  char text[1024];
+  vsnprintf(text, sizeof text, format, arguments);
+  fprintf(stderr, "emulator: %s%s\n", indent, text);
+}
+
+static void print_launch(const emu_launch *launch) {
+  const emu_call *c = &launch->call;
+  fprintf(stderr, "emulator:   in %s<<<(%u,%u,%u), (%u,%u,%u), %zu>>>, launched at %s:%d\n", c->name, c->grid.x, c->grid.y, c->grid.z,
+          c->block.x, c->block.y, c->block.z, c->shared_bytes, c->where.file, c->where.line);
+}
+
+/* Marks the launch as failed. Returns whether this is its first report, and then prints it. */
+bool emu_report_begin(emu_launch *launch, cudaError_t error, const char *format, ...) {
+  pthread_mutex_lock(&once);
+  const bool first = !launch->failed;
+  if (first) {
+    fflush(stdout);
+    va_list arguments;
+    va_start(arguments, format);
+    print("", format, arguments);
+    va_end(arguments);
+    print_launch(launch);
+    launch->error = error;
+    __atomic_store_n(&launch->failed, 1, __ATOMIC_RELAXED);
+  }
+  pthread_mutex_unlock(&once);
+  return first;
+}
+
+void emu_report_line(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  print("  ", format, arguments);
+  va_end(arguments);
+}
+
+void emu_fail(const char *format, ...) {
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  if (emu_self == NULL) {
+    fprintf(stderr, "emulator: %s\n", text);
+    abort();
+  }
+  const uint3 b = emu_self->block->index, t = emu_self->index;
+  emu_report_begin(emu_self->block->launch, cudaErrorLaunchFailure, "block (%u,%u,%u), thread (%u,%u,%u): %s", b.x, b.y, b.z, t.x, t.y, t.z, text);
+  emu_abandon_block();
+}
+
+static bool waits(const emu_thread *t) { return t->state == EMU_WAIT_BARRIER || t->state == EMU_WAIT_WARP; }
+
+static bool waits_together(const emu_thread *a, const emu_thread *b) {
+  return a->state == b->state && a->what == b->what && a->where.line == b->where.line && strcmp(a->where.file, b->where.file) == 0 &&
+         (a->state == EMU_WAIT_BARRIER || (a->warp == b->warp && a->mask == b->mask));
+}
+
+/* One line for each place where threads wait. */
+void emu_report_deadlock(emu_worker *w) {
+  const emu_block *b = &w->block;
+  enum { MOST_LINES = 10 };
+  if (!emu_report_begin(w->launch, cudaErrorLaunchFailure, "deadlock: no thread of block (%u,%u,%u) can go on; %u of %u threads have exited",
+                        b->index.x, b->index.y, b->index.z, b->thread_count - b->alive, b->thread_count))
+    return;
+  int lines = 0;
+  for (const emu_thread *t = b->threads, *end = t + b->thread_count; t < end; t++) {
+    bool seen = !waits(t);
+    for (const emu_thread *earlier = b->threads; earlier < t && !seen; earlier++) seen = waits(earlier) && waits_together(earlier, t);
+    if (seen) continue;
+    unsigned count = 0, lanes = 0;
+    for (const emu_thread *u = t; u < end; u++)
+      if (waits(u) && waits_together(t, u)) {
+        count++;
+        lanes |= 1u << u->lane;
+      }
+    if (++lines > MOST_LINES) continue;
+    if (t->state == EMU_WAIT_BARRIER)
+      emu_report_line("%u thread%s wait%s in %s at %s:%d, first (%u,%u,%u)", count, count == 1 ? "" : "s", count == 1 ? "s" : "", t->what,
+                      t->where.file, t->where.line, t->index.x, t->index.y, t->index.z);
+    else
+      emu_report_line("lanes 0x%08x wait in %s at %s:%d, first (%u,%u,%u): mask 0x%08x, missing 0x%08x", lanes, t->what, t->where.file,
+                      t->where.line, t->index.x, t->index.y, t->index.z, t->mask, t->mask & ~lanes & ~t->warp->exited);
+  }
+  if (lines > MOST_LINES) emu_report_line("and %d more places", lines - MOST_LINES);
+}
+
+/* A fault inside a CUDA thread ends the process: memory may be in any state. Exit status as the shell shows a signal: 128 + its number. */
+static void on_signal(int number, siginfo_t *info, void *context) {
+  (void)context;
+  const emu_thread *t = emu_self;
+  if (t == NULL) { /* host code: not ours, so fault again without us */
+    signal(number, SIG_DFL);
+    return;
+  }
+  EMU_TELL(dying);
+  const uint3 b = t->block->index, i = t->index;
+  const emu_call *c = &t->block->launch->call;
+  char what[128], text[512];
+  if (number == SIGFPE) snprintf(what, sizeof what, "integer division by zero");
+  else if (emu_stack_guards(emu_this_worker, info->si_addr))
+    snprintf(what, sizeof what, "stack overflow: more than %zu KiB of local variables (EMU_STACK_KB=n gives more)", emu_stack_bytes() >> 10);
+  else if (info->si_code == SI_KERNEL) /* the processor does not say where: such faults have no page */
+    snprintf(what, sizeof what, "misaligned 8- or 16-byte access, or a wild pointer");
+  else snprintf(what, sizeof what, "illegal access to address %p", info->si_addr);
+  const int length = snprintf(text, sizeof text, "emulator: %s in %s, block (%u,%u,%u), thread (%u,%u,%u), launched at %s:%d\n", what, c->name,
+                              b.x, b.y, b.z, i.x, i.y, i.z, c->where.file, c->where.line);
+  if (write(STDERR_FILENO, text, (size_t)length) < 0) _exit(128 + number);
+  _exit(128 + number);
+}
+
+void emu_catch_signals(void) {
+  enum { ALTERNATE_BYTES = 64 << 10 };
+  static __thread bool done;
+  if (done) return;
+  done = true;
+  stack_t stack = {.ss_size = ALTERNATE_BYTES}; /* the fault may be a stack overflow, so the handler needs its own */
+  stack.ss_sp = mmap(NULL, ALTERNATE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (stack.ss_sp == MAP_FAILED || sigaltstack(&stack, NULL) != 0) return;
+  struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGSEGV, &action, NULL);
+  sigaction(SIGBUS, &action, NULL);
+  sigaction(SIGFPE, &action, NULL);
+}

@@ -1,0 +1,67 @@
+/* What the runtime tells a tool that watches kernels: the checker (check*.c) or the counter (count*.c).
+ *
+ * A program has at most one. Which one is decided by how its kernels were compiled: instrumented kernels call functions that live in a
+ * tool's files, so the linker takes those files out of the library, and a constructor in them sets emu_tool. In the run build nothing
+ * calls them, none is linked and emu_tool stays NULL. */
+#pragma once
+#include "common/emu/run/internal.h"
+
+typedef struct emu_tool {
+  const char *name;
+
+  /* A launch, on the thread that launches, before its first block and after its last. The end may report a failure. */
+  void (*launch_begin)(emu_launch *launch);
+  void (*launch_end)(emu_launch *launch);
+
+  /* On the worker: before its first block of a launch; after its last; before each block. */
+  void (*worker_begin)(emu_worker *w);
+  void (*worker_end)(emu_worker *w);
+  void (*block_begin)(emu_worker *w);
+  void (*block_end)(emu_worker *w); /* all threads have ended, or were dropped */
+
+  /* Threads have met: everything each of them did before is visible to all of them from now on. */
+  void (*barrier)(emu_block *block, int id, unsigned expected); /* the threads that wait at it, or all of the block if expected is 0 */
+  void (*warp_sync)(emu_warp *warp, unsigned lanes);
+  void (*fence)(void);               /* the running thread orders its accesses for other blocks */
+  void (*thread_exit)(emu_thread *t);
+  void (*dependency_wait)(void);     /* the running thread runs griddepcontrol.wait, .launch_dependents */
+  void (*launch_dependents)(void);
+
+  /* An access of the running thread that no instrumentation sees. */
+  void (*access)(const void *address, size_t bytes, bool writes, const void *pc);
+
+  /* An atomic operation that here takes several: one access to see, and what follows until the end is not to be seen. */
+  void (*atomic_begin)(const void *address, size_t bytes, const void *pc);
+  void (*atomic_end)(void);
+
+  /* While w->stepping: t can go on; which of them goes on now? */
+  void (*make_ready)(emu_worker *w, emu_thread *t);
+  emu_thread *(*take_ready)(emu_worker *w);
+
+  /* A __shared__ declaration got its place in this launch; the launch's lock is held. */
+  void (*shared_placed)(emu_launch *launch, const emu_shared_site *site);
+
+  /* Memory that kernels may use comes and goes; the host copies into it (src NULL: fills it). */
+  void (*allocated)(void *start, size_t bytes, uint64_t serial, bool pinned);
+  void (*freed)(void *start);
+  void (*copied)(void *dst, const void *src, size_t bytes);
+  void (*mark_array)(const void *start, size_t bytes, const char *name);
+  void (*variable)(void *start, size_t bytes, const char *name); /* a __device__ variable, before the first launch */
+  void (*mark_uninitialised)(const void *start, size_t bytes);
+  void (*count_work)(double flops, const char *whose);
+
+  /* cp.async in late mode: issued (dst holds poison), then done (the bytes are there). */
+  void (*async_issue)(const void *dst, const void *src, size_t bytes, size_t src_bytes, const void *pc);
+  void (*async_done)(const void *dst, size_t bytes, const void *pc);
+
+  bool late;                         /* cp.async completes when it is waited for, unless EMU_LATE=0 says otherwise */
+  void (*dying)(void);               /* a fault in a kernel is about to end the process */
+} emu_tool;
+
+extern const emu_tool *emu_the_tool;
+
+/* Calls a function of the tool, if there is a tool and it has the function. */
+#define EMU_TELL(function, ...)                                                        \
+  do {                                                                                 \
+    if (emu_the_tool != NULL && emu_the_tool->function != NULL) emu_the_tool->function(__VA_ARGS__); \
+  } while (0)

@@ -1,0 +1,40 @@
+/* Memory a kernel works on: poisoned before, guarded on both sides, several sets so that a cache can be kept cold. */
+#pragma once
+#include "common/harness/kernel.h"
+#include "common/conv/tensor.h"
+
+enum { GUARD_BYTES = 16 * 1024 }; /* a row of the 4000-pixel image: writes "one row too far" land here */
+
+/* The parts of a set: the three tensors by tensor_role, and the workspace. */
+enum { PART_WORKSPACE = 3, PART_COUNT = 4 };
+
+/* `count` equal sets in one allocation. A set is guard, x, guard, guard, w, guard, guard, y, guard: a guard begins at the very next byte after its part, and
+ * every part is 512-byte aligned. Behind the last set: guard, workspace, guard, once for all sets, as a program keeps one workspace for all its layers (so
+ * does the harness with cuDNN's plans). A part of 0 bytes has no address. */
+typedef struct buffer_sets {
+  conv_place place; /* device memory, or the host's for CPU kernels */
+  int count;
+  size_t bytes[PART_COUNT];
+  size_t offset[PART_COUNT]; /* of the part in its set; of the workspace behind the sets */
+  size_t set_bytes, tail_bytes; /* of a set; of what is there once */
+  unsigned char *base;
+} buffer_sets;
+
+/* Sizes of a set for these tensors; allocates nothing. */
+buffer_sets buffer_sets_plan(conv_place place, const conv_tensor shapes[3], size_t workspace_bytes);
+
+/* Allocates `count` sets and puts guards and poison into the first. Returns cudaErrorMemoryAllocation when there is no room. */
+cudaError_t buffer_sets_alloc(buffer_sets *sets, int count);
+void buffer_sets_free(buffer_sets *sets);
+
+cudaError_t buffer_upload(const buffer_sets *sets, int part, const void *host); /* into the first set */
+cudaError_t buffer_replicate(const buffer_sets *sets);                         /* the first set into all others, guards and all; not the workspace */
+cudaError_t buffer_download(const buffer_sets *sets, int set, int part, void *host);
+cudaError_t buffer_poison(const buffer_sets *sets, int set, int part); /* NaN in every type: 0xFF bytes */
+
+/* What a kernel gets. */
+conv_buffers buffer_view(const buffer_sets *sets, int set);
+
+/* Looks for a damaged guard byte of one part. *where is its distance: negative before the part (-1: the byte just before), else behind it
+ * (0: the byte just behind); of several the nearest. */
+cudaError_t buffer_check(const buffer_sets *sets, int set, int part, bool *damaged, int64_t *where);

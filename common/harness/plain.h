@@ -1,0 +1,39 @@
+/* What the plain fp32 NCHW kernels have in common: 32-bit indices, one fp32 chain per output, no workspace. */
+#pragma once
+#include <limits.h>
+
+#include "common/conv/bound.h"
+#include "common/harness/kernel.h"
+
+/* Indices are ints, as a beginner writes them, so every tensor must be countable by one (with room for a last partial block). */
+static inline const char *plain_unsupported(const conv_problem *p, const conv_device *device) {
+  (void)device;
+  const int64_t most = INT_MAX - 1024;
+  if (problem_x_count(p) > most) return "x has 2^31 elements or more (indices are 32-bit)";
+  if (problem_w_count(p) > most) return "w has 2^31 elements or more (indices are 32-bit)";
+  if (problem_y_count(p) > most) return "y has 2^31 elements or more (indices are 32-bit)";
+  return NULL;
+}
+
+/* One thread adds up all products of its output, one after the other. */
+static inline double plain_growth_fprop(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_FPROP), random); }
+static inline double plain_growth_dgrad(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_DGRAD), random); }
+static inline double plain_growth_wgrad(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_WGRAD), random); }
+
+/* A row of the kernel table for an fp32 NCHW kernel, with a workspace of BYTES(problem) or, NULL, without. The declaration gives the row C linkage, for the
+ * step's kernels.c. */
+#define WORKSPACE_ROW(variable, NAME, IDEA, PASS, UNSUPPORTED, BYTES, LAUNCH, GROWTH)               \
+  extern "C" const conv_kernel variable;                                                            \
+  const conv_kernel variable = {.name = NAME,                                                       \
+                                .idea = IDEA,                                                       \
+                                .place = ON_GPU,                                                    \
+                                .pass = PASS,                                                       \
+                                .dtype = DTYPE_FP32,                                                \
+                                .layout = LAYOUT_NCHW,                                              \
+                                .min_arch = 0,                                                      \
+                                .unsupported = UNSUPPORTED,                                         \
+                                .workspace_bytes = BYTES,                                           \
+                                .launch = LAUNCH,                                                   \
+                                .growth = GROWTH}
+#define FP32_ROW(variable, NAME, IDEA, PASS, UNSUPPORTED, LAUNCH, GROWTH) WORKSPACE_ROW(variable, NAME, IDEA, PASS, UNSUPPORTED, NULL, LAUNCH, GROWTH)
+#define PLAIN_ROW(variable, NAME, IDEA, PASS, LAUNCH, GROWTH) FP32_ROW(variable, NAME, IDEA, PASS, plain_unsupported, LAUNCH, GROWTH)

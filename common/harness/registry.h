@@ -1,0 +1,36 @@
+/* A step's kernels as a table, and the rule by which it chooses one. Several steps can be linked into one program. */
+#pragma once
+#include "common/harness/kernel.h"
+#include "common/harness/machine.h"
+#include "common/harness/sources.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One line of the rule by which a step chooses (--kernel auto): this kernel, if it can do the problem, and if `when` says so. */
+typedef struct conv_choice {
+  const conv_kernel *kernel;
+  /* random: so are the data. For others some kernels have no error bound, and cannot be verified. NULL: always. */
+  bool (*when)(const conv_problem *p, conv_pass pass, const conv_device *device, bool random);
+  const char *words; /* when, for the reader */
+} conv_choice;
+
+/* kernels.c of a step's folder has one, step_NN. */
+typedef struct conv_step {
+  const char *number; /* "01" */
+  const char *title;  /* one line */
+  const conv_kernel *const *kernels;
+  int kernel_count;
+  const kernel_source *sources; /* the hashes of their sources; written when the step is built */
+  void (*measure_peaks)(machine_peaks *peaks); /* for CPU kernels: this machine's limits, measured; else NULL */
+  const conv_choice *rule; /* the first line that fits decides; NULL: the step has one kernel a pass, or no rule */
+  int rule_count;
+} conv_step;
+
+/* The line of the rule that decides; NULL: none does. */
+const conv_choice *step_choose(const conv_step *step, const conv_problem *p, conv_pass pass, conv_dtype dtype, const conv_device *device, bool random);
+
+#ifdef __cplusplus
+}
+#endif

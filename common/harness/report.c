@@ -1,0 +1,331 @@
+/* Results as rows. See report.h. */
+#include "common/harness/report.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/harness/sources.h"
+
+static const char csv_header[] =
+    "gpu,sms,sm_clock_mhz,power_w,driver,cuda,cudnn,date,shape,name,count,pass,dtype,layout,kernel,source,status,exact,bound_share,plain_share,"
+    "us_median,us_min,us_p90,us_warm,samples,tflops,gbps,floor_us,floor_share,"
+    "cudnn_best_us,cudnn_best_plan,cudnn_plain_share,cudnn_heur_us,cudnn_search,ratio_best,ratio_heur,note\n";
+
+static const char *partial_path(const char *path, char partial[PATH_MAX]) {
+  snprintf(partial, PATH_MAX, "%s.partial-%ld", path, (long)getpid());
+  return partial;
+}
+
+static FILE *open_partial(const char *option, const char *path, char *error, size_t error_size) {
+  char partial[PATH_MAX];
+  struct stat info;
+  FILE *file = NULL;
+  if (!*path)
+    errno = ENOENT;
+  else if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+    errno = EISDIR;
+  else
+    file = fopen(partial_path(path, partial), "w");
+  if (!file) snprintf(error, error_size, "%s: %s: cannot write: %s", option, path, strerror(errno));
+  return file;
+}
+
+int report_open(report *r, const machine *m, const char *csv_path, const char *json_path, char *error, size_t error_size) {
+  *r = (report){.machine = m, .text = stdout, .csv_path = csv_path, .json_path = json_path};
+  const time_t now = time(NULL);
+  strftime(r->date, sizeof r->date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+  if (csv_path && json_path && strcmp(csv_path, json_path) == 0) {
+    snprintf(error, error_size, "--json: expected another file than --csv, got %s", json_path);
+    return -1;
+  }
+  if (csv_path && !(r->csv = open_partial("--csv", csv_path, error, error_size))) return -1;
+  if (json_path && !(r->json = open_partial("--json", json_path, error, error_size))) {
+    report_discard(r);
+    return -1;
+  }
+  if (r->csv) fputs(csv_header, r->csv);
+  if (r->json) fputs("[", r->json);
+  return 0;
+}
+
+void version_text(int version, char text[16]) {
+  if (version)
+    snprintf(text, 16, "%d.%d", version / 1000, version % 1000 / 10);
+  else
+    text[0] = 0;
+}
+
+/* The emulator's other builds say so. */
+static const char *watched_by(void) {
+#ifdef CUDA_EMULATOR
+  const char *tool = emu_tool_name();
+  if (tool) return strcmp(tool, "checker") == 0 ? "; under the checker" : "; requests counted";
+#endif
+  return "";
+}
+
+static int cpu_threads(void) {
+#ifdef CUDA_EMULATOR
+  return emu_worker_count();
+#endif
+  return 1;
+}
+
+void report_machine(const report *r) {
+  const machine *m = r->machine;
+  char cuda[16], driver[16];
+  version_text(m->runtime_version, cuda);
+  version_text(m->driver_version, driver);
+  fprintf(r->text, "machine: %s", m->device.name);
+  if (m->device.emulated)
+    fprintf(r->text, " (no GPU used: kernels run on %d CPU thread%s, verified, not timed%s)", cpu_threads(), cpu_threads() == 1 ? "" : "s", watched_by());
+  else if (m->device.arch)
+    fprintf(r->text, ", %d SMs, CUDA %s, driver for CUDA %s", m->device.sm_count, cuda, driver);
+  else
+    fprintf(r->text, ", %d thread%s", m->device.sm_count, m->device.sm_count == 1 ? "" : "s");
+  fprintf(r->text, "\n");
+  if (m->peaks.source)
+    fprintf(r->text, "limits:  %.3g TFLOP/s fp32, %.3g GB/s (%s)\n", m->peaks.fp32_flops / 1e12, m->peaks.copy_per_second / 1e9, m->peaks.source);
+}
+
+void report_problem(const report *r, const conv_problem *p, conv_pass pass, conv_dtype dtype, conv_layout layout) {
+  char shape[256];
+  problem_print(p, shape, sizeof shape);
+  const double floor = machine_floor(r->machine, p, pass, dtype), megabytes = problem_bytes(p, pass, dtype) / 1e6;
+  fprintf(r->text, "\n%s  %s %s %s  %.3g GFLOP, %.3g MB", shape, pass_name(pass), dtype_name(dtype), layout_name(layout), 2e-9 * problem_macs(p), megabytes);
+  if (floor > 0) fprintf(r->text, ", floor %.4g us", 1e6 * floor);
+  fprintf(r->text, "\n");
+}
+
+void csv_text(FILE *f, const char *text) {
+  fputc('"', f);
+  for (; *text; text++) {
+    if (*text == '"') fputc('"', f);
+    fputc(*text, f);
+  }
+  fputc('"', f);
+}
+
+static void json_text(FILE *f, const char *text) {
+  fputc('"', f);
+  for (; *text; text++) {
+    if (*text == '"' || *text == '\\') fputc('\\', f);
+    if ((unsigned char)*text >= ' ') fputc(*text, f);
+  }
+  fputc('"', f);
+}
+
+static const char *const status_names[] = {[RESULT_UNVERIFIED] = "unverified", [RESULT_RIGHT] = "right", [RESULT_WRONG] = "wrong", [RESULT_SKIPPED] = "skipped"};
+
+/* What one row says, in both files. */
+typedef struct {
+  char shape[256], cuda[16], driver[16], cudnn[16];
+  double tflops, gbps, floor_us, floor_share;
+} figures;
+
+static figures figures_of(const report *r, const result_row *row) {
+  figures f = {0};
+  conv_problem plain = *row->problem;
+  const conv_kernel *k = row->kernel;
+  plain.name[0] = 0, plain.repeat = 1;
+  problem_print(&plain, f.shape, sizeof f.shape);
+  version_text(r->machine->runtime_version, f.cuda);
+  version_text(r->machine->driver_version, f.driver);
+  f.floor_us = 1e6 * machine_floor(r->machine, row->problem, k->pass, k->dtype);
+  if (row->cudnn && row->cudnn->version)
+    snprintf(f.cudnn, sizeof f.cudnn, "%d.%d.%d", row->cudnn->version / 10000, row->cudnn->version / 100 % 100, row->cudnn->version % 100);
+  if (row->timed) {
+    const double seconds = 1e-6 * row->time->median_us;
+    f.tflops = 2 * problem_macs(row->problem) / seconds / 1e12;
+    f.gbps = problem_bytes(row->problem, k->pass, k->dtype) / seconds / 1e9;
+    f.floor_share = f.floor_us / row->time->median_us;
+  }
+  return f;
+}
+
+static void csv_row(const report *r, const result_row *row, const figures *f) {
+  FILE *out = r->csv;
+  const conv_kernel *k = row->kernel;
+  const machine *m = r->machine;
+  csv_text(out, m->device.name);
+  fprintf(out, ",%d,", m->device.sm_count);
+  if (row->timed && row->time->clock_mhz > 0) fprintf(out, "%.0f", row->time->clock_mhz);
+  fputc(',', out);
+  if (row->timed && row->time->power_watts > 0) fprintf(out, "%.0f", row->time->power_watts);
+  fprintf(out, ",%s,%s,%s,%s,%s,", f->driver, f->cuda, f->cudnn, r->date, f->shape);
+  csv_text(out, row->problem->name);
+  fprintf(out, ",%d,%s,%s,%s,%s,%s,%s,%s,", row->problem->repeat, pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), k->name,
+          source_hash(r->sources, k->name), status_names[row->status], row->exact_checked ? "yes" : "no");
+  if (row->bound_checked) fprintf(out, "%.4f,%.4f", row->worst_share, row->plain_share);
+  else fputc(',', out);
+  if (row->timed) {
+    fprintf(out, ",%.3f,%.3f,%.3f,", row->time->median_us, row->time->min_us, row->time->p90_us);
+    if (row->time->warm_us > 0) fprintf(out, "%.3f", row->time->warm_us);
+    fprintf(out, ",%d,%.4f,%.2f", row->time->count, f->tflops, f->gbps);
+  } else {
+    fprintf(out, ",,,,,,,");
+  }
+  if (f->floor_us > 0) fprintf(out, ",%.3f", f->floor_us);
+  else fputc(',', out);
+  if (row->timed && f->floor_us > 0) fprintf(out, ",%.4f", f->floor_share);
+  else fputc(',', out);
+  const cudnn_figures *c = row->timed && row->cudnn && row->cudnn->version ? row->cudnn : NULL;
+  if (c)
+    fprintf(out, ",%.3f,%s,%.4f,", c->best_us, c->best_plan, c->best_plain_share);
+  else
+    fprintf(out, ",,,,");
+  if (c && c->heuristic_us > 0) fprintf(out, "%.3f", c->heuristic_us);
+  fprintf(out, ",%s,", c ? c->search : "");
+  if (c) fprintf(out, "%.4f", c->best_us / row->time->median_us); /* above 1: ours is faster */
+  fputc(',', out);
+  if (c && c->heuristic_us > 0) fprintf(out, "%.4f", c->heuristic_us / row->time->median_us);
+  fputc(',', out);
+  csv_text(out, row->note);
+  fputc('\n', out);
+  fflush(out);
+}
+
+static void json_row(report *r, const result_row *row, const figures *f) {
+  FILE *out = r->json;
+  const conv_kernel *k = row->kernel;
+  fprintf(out, "%s\n{\"gpu\": ", r->json_rows++ ? "," : "");
+  json_text(out, r->machine->device.name);
+  fprintf(out, ", \"sms\": %d, \"driver\": \"%s\", \"cuda\": \"%s\", \"date\": \"%s\", \"shape\": \"%s\", \"name\": ", r->machine->device.sm_count, f->driver,
+          f->cuda, r->date, f->shape);
+  json_text(out, row->problem->name);
+  fprintf(out, ", \"count\": %d, \"pass\": \"%s\", \"dtype\": \"%s\", \"layout\": \"%s\", \"kernel\": \"%s\", \"idea\": ", row->problem->repeat,
+          pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), k->name);
+  json_text(out, k->idea);
+  if (*source_hash(r->sources, k->name)) fprintf(out, ", \"source\": \"%s\"", source_hash(r->sources, k->name));
+  fprintf(out, ", \"status\": \"%s\", \"exact\": %s", status_names[row->status], row->exact_checked ? "true" : "false");
+  if (row->bound_checked && isfinite(row->worst_share)) fprintf(out, ", \"bound_share\": %.6f, \"plain_share\": %.6f", row->worst_share, row->plain_share);
+  if (f->floor_us > 0) fprintf(out, ", \"floor_us\": %.3f", f->floor_us);
+  if (row->timed) {
+    const contender *t = row->time;
+    fprintf(out, ", \"us_median\": %.3f, \"us_min\": %.3f, \"us_p90\": %.3f, \"tflops\": %.4f, \"gbps\": %.2f", t->median_us, t->min_us, t->p90_us,
+            f->tflops, f->gbps);
+    if (t->warm_us > 0) fprintf(out, ", \"us_warm\": %.3f", t->warm_us);
+    if (t->clock_mhz > 0) fprintf(out, ", \"sm_clock_mhz\": %.0f", t->clock_mhz);
+    if (t->power_watts > 0) fprintf(out, ", \"power_w\": %.0f", t->power_watts);
+    if (row->cudnn && row->cudnn->version)
+      fprintf(out, ", \"cudnn\": \"%s\", \"cudnn_best_us\": %.3f, \"cudnn_best_plan\": \"%s\", \"cudnn_plain_share\": %.4f, \"cudnn_heur_us\": %.3f, "
+              "\"cudnn_heur_plan\": \"%s\", \"cudnn_search\": \"%s\"", f->cudnn, row->cudnn->best_us, row->cudnn->best_plan, row->cudnn->best_plain_share,
+              row->cudnn->heuristic_us, row->cudnn->heuristic_plan, row->cudnn->search);
+    fprintf(out, ", \"samples_us\": [");
+    for (int i = 0; i < t->count; i++) fprintf(out, "%s%.3f", i ? ", " : "", t->samples[i]);
+    fputc(']', out);
+  }
+  fprintf(out, ", \"note\": ");
+  json_text(out, row->note);
+  fputc('}', out);
+}
+
+void report_row(report *r, const result_row *row) {
+  const figures f = figures_of(r, row);
+  const char *name = row->kernel->name;
+  FILE *out = r->text;
+  if (row->status == RESULT_SKIPPED) {
+    r->skipped++;
+    fprintf(out, "  SKIP %s: %s\n", name, row->note);
+  } else if (row->status == RESULT_WRONG) {
+    r->wrong++;
+    fprintf(out, "  WRONG %s: %s\n", name, row->note);
+  } else if (row->status == RESULT_UNVERIFIED) {
+    r->unverified++;
+    fprintf(out, "  UNVERIFIED %s: %s\n", name, row->note);
+  } else {
+    r->right++;
+    fprintf(out, "  %-4s right: ", name);
+    if (row->exact_checked) fprintf(out, "exact on integers%s", row->bound_checked ? ", " : "");
+    if (row->bound_checked) fprintf(out, "%.0f %% of the error bound", 100 * row->worst_share);
+    if (row->bound_checked && row->kernel->shares_error) fprintf(out, " (%.3g of a plain sum's)", row->plain_share);
+    if (row->timed) {
+      fprintf(out, "  %10.1f us (min %.1f, p90 %.1f", row->time->median_us, row->time->min_us, row->time->p90_us);
+      if (row->time->warm_us > 0) fprintf(out, ", warm %.1f", row->time->warm_us);
+      fprintf(out, ")  %.3g TFLOP/s", f.tflops);
+      if (f.floor_us > 0) fprintf(out, "  %.3g %% of the limit", 100 * f.floor_share);
+      if (row->kernel->place == ON_CPU && f.floor_share > 1) fprintf(out, " (more than the limit measured at the start: was something else running then?)");
+      if (row->cudnn && row->cudnn->version) fprintf(out, "  %.3gx cuDNN's best", row->cudnn->best_us / row->time->median_us);
+    } else {
+      fprintf(out, "  (%s in %.2g s)", r->machine->device.emulated && row->kernel->place == ON_GPU ? "emulated" : "ran", row->run_seconds);
+    }
+    if (row->note[0]) fprintf(out, "  [%s]", row->note);
+    fprintf(out, "\n");
+  }
+  fflush(out);
+  if (r->csv) csv_row(r, row, &f);
+  if (r->json) json_row(r, row, &f);
+}
+
+void report_choice(report *r, const result_row rows[], int count, const char *chosen) {
+  const result_row *mine = NULL, *best = NULL;
+  int timed = 0;
+  for (int i = 0; i < count; i++) {
+    if (!rows[i].timed) continue;
+    timed++;
+    if (strcmp(rows[i].kernel->name, chosen) == 0) mine = &rows[i];
+    if (!best || rows[i].time->median_us < best->time->median_us) best = &rows[i];
+  }
+  if (!mine || timed < 2) return;
+  const double ratio = mine->time->median_us / best->time->median_us;
+  choice_record *c = &r->choices;
+  c->made++;
+  c->missed += mine != best;
+  c->log_loss += log(ratio);
+  if (ratio <= c->worst) return;
+  c->worst = ratio;
+  char shape[256];
+  problem_print(mine->problem, shape, sizeof shape);
+  snprintf(c->worst_where, sizeof c->worst_where, "%s %s: %s, not %s", shape, pass_name(mine->kernel->pass), chosen, best->kernel->name);
+}
+
+static void print_choices(const report *r) {
+  const choice_record *c = &r->choices;
+  if (c->made == 0) return;
+  fprintf(r->text, "\n--kernel auto takes the fastest for %d of %d problems; its choices take %.3g times the fastest's time (geometric mean)", c->made - c->missed, c->made,
+          exp(c->log_loss / c->made));
+  if (c->missed) fprintf(r->text, ", at worst %.3g times (%s)", c->worst, c->worst_where);
+  fprintf(r->text, "\n  (its rule: --help; what it takes: --which)\n");
+}
+
+void report_cudnn(const report *r, const cudnn_figures *c) {
+  if (!c->version) {
+    fprintf(r->text, "  cuDNN: %s\n", c->note);
+    return;
+  }
+  fprintf(r->text, "  cuDNN best %.1f us (%s%s%s; error %.2g of a plain sum's bound; %s)", c->best_us, c->best_plan, c->best_notes[0] ? ": " : "", c->best_notes,
+          c->best_plain_share, c->note);
+  if (c->heuristic_us > 0) fprintf(r->text, ", heuristic %.1f us (%s)", c->heuristic_us, c->heuristic_plan);
+  fprintf(r->text, "\n");
+}
+
+static bool publish(FILE *file, const char *path) {
+  char partial[PATH_MAX];
+  if (!file) return true;
+  bool good = !ferror(file); /* an earlier row may have failed already */
+  good = fclose(file) == 0 && good && rename(partial_path(path, partial), path) == 0;
+  if (!good) remove(partial_path(path, partial));
+  return good;
+}
+
+int report_close(report *r) {
+  if (r->json) fputs("\n]\n", r->json);
+  const bool csv = publish(r->csv, r->csv_path), json = publish(r->json, r->json_path);
+  if (!csv || !json) fprintf(stderr, "%s: %s: could not be written: %s\n", csv ? "--json" : "--csv", csv ? r->json_path : r->csv_path, strerror(errno));
+  print_choices(r);
+  fprintf(r->text, "\n%d right, %d wrong, %d skipped", r->right, r->wrong, r->skipped);
+  if (r->unverified) fprintf(r->text, ", %d unverified", r->unverified);
+  fprintf(r->text, "\n");
+  return r->wrong || r->unverified || !csv || !json ? 1 : 0;
+}
+
+void report_discard(report *r) {
+  char partial[PATH_MAX];
+  if (r->csv) fclose(r->csv), remove(partial_path(r->csv_path, partial));
+  if (r->json) fclose(r->json), remove(partial_path(r->json_path, partial));
+}

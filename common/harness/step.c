@@ -1,0 +1,162 @@
+/* The program that every step is. See step.h. */
+#include "common/harness/step.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/harness/list.h"
+#include "common/harness/trial.h"
+
+/* Leaves the kernel that the step's rule takes, where one was asked for; else only notes it. */
+static void choose(trial *t, const conv_step *step, const step_options *o) {
+  const conv_choice *choice = step_choose(step, t->problem, t->pass, t->dtype, &t->machine->device, !options_from_files(o));
+  if (choice) t->chosen = choice->kernel->name;
+  if (!o->kernel || strcmp(o->kernel, "auto") != 0) return;
+  int last = t->kernel_count - 1;
+  for (int i = 0; i < t->kernel_count && t->chosen; i++)
+    if (strcmp(t->kernels[i]->name, t->chosen) == 0) last = i;
+  t->kernels[0] = t->kernels[last];
+  t->kernel_count = 1;
+}
+
+static int list_kernels(const conv_step *step, const step_options *o, const machine *m) {
+  for (int i = 0; i < o->suite.count; i++) {
+    const conv_problem *p = &o->suite.problems[i];
+    char shape[256];
+    problem_print(p, shape, sizeof shape);
+    printf("\n%s\n", shape);
+    for (int k = 0; k < step->kernel_count; k++) {
+      const conv_kernel *kernel = step->kernels[k];
+      if (!options_select(o, kernel)) continue;
+      printf("  %-4s %s %s %s  %s\n", kernel->name, pass_name(kernel->pass), dtype_name(kernel->dtype), layout_name(kernel->layout), kernel->idea);
+      const char *reason = kernel->unsupported ? kernel->unsupported(p, &m->device) : NULL;
+      if (reason) {
+        printf("       not this shape: %s\n", reason);
+      } else if (kernel->place == ON_CPU) {
+        printf("       %d CPU threads, workspace %zu bytes\n", m->device.sm_count, kernel->workspace_bytes ? kernel->workspace_bytes(p) : 0);
+      } else {
+        const cudaError_t status = list_launches(stdout, kernel, p);
+        if (status) {
+          fprintf(stderr, "%s: cannot be captured: %s\n", kernel->name, cudaGetErrorString(status));
+          return 1;
+        }
+      }
+    }
+  }
+  return 0;
+}
+
+/* What the rule takes for every problem, as CSV: for random data, and for data from files. Runs nothing. */
+static int print_choices(const conv_step *step, const step_options *o, const machine *m) {
+  if (step->rule_count == 0) {
+    fprintf(stderr, "--which: expected a step with a rule, step %s has a kernel for each pass\n", step->number);
+    return 2;
+  }
+  printf("shape,pass,dtype,kernel,when,kernel_for_files\n");
+  for (int i = 0; i < o->suite.count; i++)
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+      for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+        conv_problem p = o->suite.problems[i];
+        char shape[256];
+        p.name[0] = 0, p.repeat = 1;
+        problem_print(&p, shape, sizeof shape);
+        const conv_choice *c = step_choose(step, &p, (conv_pass)pass, (conv_dtype)dtype, &m->device, true);
+        const conv_choice *of_files = step_choose(step, &p, (conv_pass)pass, (conv_dtype)dtype, &m->device, false);
+        if (!o->passes[pass] || !o->dtypes[dtype] || !c) continue;
+        printf("%s,%s,%s,%s,\"%s\",%s\n", shape, pass_name((conv_pass)pass), dtype_name((conv_dtype)dtype), c->kernel->name, c->words, of_files ? of_files->kernel->name : "");
+      }
+  return 0;
+}
+
+/* Collects the kernels that take part in one trial: same pass, dtype, layout and place. */
+static int collect(trial *t, const conv_step *step, const step_options *o) {
+  t->kernel_count = 0;
+  for (int k = 0; k < step->kernel_count; k++) {
+    const conv_kernel *kernel = step->kernels[k];
+    if (!options_select(o, kernel) || kernel->pass != t->pass || kernel->dtype != t->dtype || kernel->layout != t->layout) continue;
+    if (t->kernel_count == TRIAL_KERNELS) {
+      fprintf(stderr, "step %s: more than %d kernels for one trial; raise TRIAL_KERNELS\n", step->number, TRIAL_KERNELS);
+      abort();
+    }
+    t->kernels[t->kernel_count++] = kernel;
+  }
+  return t->kernel_count;
+}
+
+static int run_all(const conv_step *step, const step_options *o, const machine *m, bool gpu_reference, report *r) {
+  int trials = 0;
+  for (int i = 0; i < o->suite.count; i++)
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+      for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        for (int layout = 0; layout < LAYOUT_COUNT; layout++) {
+          trial t = {.problem = &o->suite.problems[i], .pass = (conv_pass)pass, .dtype = (conv_dtype)dtype, .layout = (conv_layout)layout,
+                     .place = step->kernels[0]->place, .options = o, .machine = m, .gpu_reference = gpu_reference};
+          if (collect(&t, step, o) == 0) continue;
+          choose(&t, step, o);
+          trials++;
+          if (o->npy_out && t.kernel_count != 1) {
+            fprintf(stderr, "--out: expected one kernel, %d do this pass: choose one with --kernel\n", t.kernel_count);
+            return 2;
+          }
+          const int status = trial_run(&t, r);
+          if (status) return status;
+        }
+  if (trials == 0) {
+    fprintf(stderr, "--pass, --dtype, --layout, --kernel: expected a combination that step %s has a kernel for (see --help)\n", step->number);
+    return 2;
+  }
+  return 0;
+}
+
+int step_main(const conv_step *step, int argc, char **argv) {
+  step_options options;
+  char error[512];
+  const int parsed = options_parse(&options, step, argc, argv);
+  if (parsed) return parsed - 1;
+
+  machine m, gpu;
+  const bool on_cpu = step->kernels[0]->place == ON_CPU;
+  const bool has_gpu = machine_open_gpu(&gpu, error, sizeof error) == 0;
+  if (on_cpu) {
+    machine_open_cpu(&m);
+    if (step->measure_peaks && options.timing && !options.list && !options.which) step->measure_peaks(&m.peaks);
+  } else if (has_gpu) {
+    m = gpu;
+  } else {
+    fprintf(stderr, "%s\n", error);
+    options_free(&options);
+    return 2;
+  }
+
+  if (options_draw(&options, step, &m.device)) {
+    options_free(&options);
+    return 2;
+  }
+
+  int status;
+  if (!options.which) printf("step %s: %s\n", step->number, step->title);
+  if (options.which) {
+    status = print_choices(step, &options, &m);
+  } else if (options.list) {
+    status = list_kernels(step, &options, &m);
+  } else {
+    report r;
+    status = report_open(&r, &m, options.csv, options.json, error, sizeof error) ? 2 : 0;
+    r.sources = step->sources;
+    if (status) {
+      fprintf(stderr, "%s\n", error);
+    } else {
+      report_machine(&r);
+      status = run_all(step, &options, &m, has_gpu && !gpu.device.emulated, &r);
+      if (status == 2) {
+        report_discard(&r);
+      } else {
+        const int closed = report_close(&r);
+        if (!status) status = closed;
+      }
+    }
+  }
+  options_free(&options);
+  return status;
+}

@@ -1,0 +1,317 @@
+/* One problem, one pass, all kernels of one dtype and layout. See trial.h. */
+#include "common/harness/trial.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/files/npy.h"
+#include "common/harness/trial_state.h"
+#include "common/conv/verify.h"
+
+/* A problem of more multiply-adds than this is worth the GPU's reference. */
+static const double macs_for_gpu_reference = 2e7;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static cudaError_t finish(const trial *t) { return t->place == ON_GPU ? cudaDeviceSynchronize() : cudaSuccess; }
+
+bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *note, size_t note_size, cudaError_t *status) {
+  for (int part = 0; part < PART_COUNT; part++) {
+    const char *name = part == PART_WORKSPACE ? "the workspace" : role_name((tensor_role)part, s->t->pass);
+    bool damaged;
+    int64_t where;
+    if ((*status = buffer_check(sets, set, part, &damaged, &where))) return false;
+    if (damaged) {
+      snprintf(note, note_size, "wrote outside %s: byte %lld %s", name, (long long)(where < 0 ? -where : where + 1), where < 0 ? "before its start" : "after its end");
+      return false;
+    }
+    if (part == PART_WORKSPACE || part == (int)s->output) continue;
+    if ((*status = buffer_download(sets, set, part, s->scratch.data))) return false;
+    if (memcmp(s->scratch.data, s->host[part].data, tensor_bytes(&s->host[part])) != 0) {
+      snprintf(note, note_size, "changed its input %s", name);
+      return false;
+    }
+  }
+  return true;
+}
+
+size_t trial_workspace(const trial *t, const conv_kernel *kernel) { return kernel->workspace_bytes ? kernel->workspace_bytes(t->problem) : 0; }
+
+cudaError_t trial_upload(const trial_state *s, const buffer_sets *sets) {
+  const cudaError_t status = buffer_upload(sets, (int)s->input_a, s->host[s->input_a].data);
+  return status ? status : buffer_upload(sets, (int)s->input_b, s->host[s->input_b].data);
+}
+
+conv_verdict trial_verdict(const trial_state *s, const conv_kernel *kernel, compare_mode mode) {
+  const error_rule rule = {.growth = kernel->growth(s->t->problem, s->reference.random), .shared = kernel->shares_error};
+  return verify_output(&s->host[s->output], &s->reference, mode, rule, s->log);
+}
+
+/* Runs one kernel once on fresh buffers and judges everything it left behind. */
+static cudaError_t verify_kernel(trial_state *s, const conv_kernel *kernel, compare_mode mode, result_row *row) {
+  const trial *t = s->t;
+  buffer_sets set = buffer_sets_plan(t->place, s->host, trial_workspace(t, kernel));
+  cudaError_t status = buffer_sets_alloc(&set, 1);
+  if (status == cudaErrorMemoryAllocation) {
+    row->status = RESULT_SKIPPED;
+    snprintf(row->note, sizeof row->note, "no memory for its buffers of %zu bytes", set.set_bytes + set.tail_bytes);
+    return cudaSuccess;
+  }
+  if (!status) status = trial_upload(s, &set);
+  const conv_buffers view = buffer_view(&set, 0);
+  if (!status) status = finish(t);
+  const double start = now();
+#ifdef CUDA_EMULATOR
+  emu_count_work(2 * problem_macs(t->problem), kernel->name); /* make count-NN sees memory, not arithmetic */
+#endif
+  if (!status) status = kernel->launch(t->problem, &view, 0);
+  if (!status) status = finish(t);
+  row->run_seconds = now() - start;
+  if (status) {
+    row->status = RESULT_WRONG;
+    snprintf(row->note, sizeof row->note, "launch failed: %s", cudaGetErrorString(status));
+  } else if (!trial_untouched(s, &set, 0, row->note, sizeof row->note, &status)) {
+    if (!status) row->status = RESULT_WRONG;
+  } else if (!(status = buffer_download(&set, 0, (int)s->output, s->host[s->output].data))) {
+    const conv_verdict verdict = trial_verdict(s, kernel, mode);
+    if (!verdict.right) {
+      row->status = RESULT_WRONG;
+      snprintf(row->note, sizeof row->note, "%s data: %lld elements wrong", mode == COMPARE_EXACT ? "integer" : "random", (long long)verdict.mismatches);
+    }
+    row->exact_checked |= mode == COMPARE_EXACT;
+    row->bound_checked |= mode == COMPARE_BOUND;
+    if (mode == COMPARE_BOUND) row->worst_share = verdict.worst_share, row->plain_share = verdict.plain_share;
+  }
+  buffer_sets_free(&set);
+  return status;
+}
+
+/* Data from a file may be anything: refuses what fp32 sums cannot be bounded for. Returns 0, or 2 with a line on stderr. */
+static int check_data(const trial_state *s) {
+  for (int k = 0; k < 2; k++) {
+    const conv_tensor *t = &s->host[k ? s->input_b : s->input_a];
+    for (int64_t i = 0; i < t->count; i++) {
+      if (isfinite(tensor_get(t, i))) continue;
+      int at[4];
+      tensor_coordinates(t, i, at);
+      fprintf(stderr, "%s: expected finite numbers, got %s at (%s) = (%d,%d,%d,%d)\n", s->t->options->npy_in[t->role],
+              isnan(tensor_get(t, i)) ? "nan" : "inf", role_axes(t->role), at[0], at[1], at[2], at[3]);
+      return 2;
+    }
+  }
+  const conv_tensor *out = &s->reference.shape;
+  const double highest = out->dtype == DTYPE_FP16 ? 65504 : FLT_MAX;
+  for (int64_t i = 0; i < out->count; i++)
+    if (!(s->reference.scale[i] <= highest)) {
+      fprintf(stderr, "--x, --w, --dy: expected data whose sums stay below %g in magnitude (%s), they reach %g\n", highest, dtype_name(out->dtype),
+              (double)s->reference.scale[i]);
+      return 2;
+    }
+  return 0;
+}
+
+/* Fills the inputs and computes the reference. mode says which data. Returns 0, 1 or 2 as trial_run does, with a line in `error` and on stderr. */
+static int prepare(trial_state *s, compare_mode mode, int magnitude, char *error, size_t error_size) {
+  const trial *t = s->t;
+  bool from_files = false;
+  for (int k = 0; k < 2; k++) {
+    const tensor_role role = k ? s->input_b : s->input_a;
+    const uint64_t seed = t->options->seed * 16 + (uint64_t)mode * 4 + (uint64_t)role;
+    const char *path = mode == COMPARE_BOUND ? t->options->npy_in[role] : NULL;
+    if (path) {
+      from_files = true;
+      if (npy_read(&s->host[role], path, error, error_size)) {
+        fprintf(stderr, "%s\n", error);
+        return 2;
+      }
+    } else if (mode == COMPARE_EXACT) {
+      tensor_fill_integers(&s->host[role], seed, magnitude);
+    } else {
+      tensor_fill_normal(&s->host[role], seed);
+    }
+  }
+  reference_free(&s->reference);
+  const bool use_gpu = t->gpu_reference && problem_macs(t->problem) > macs_for_gpu_reference;
+  if (reference_compute(&s->reference, t->problem, t->pass, &s->host[s->input_a], &s->host[s->input_b], !from_files, use_gpu, error, error_size)) {
+    fprintf(stderr, "%s\n", error);
+    return 1;
+  }
+  return from_files ? check_data(s) : 0;
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+/* Does the trial fit this machine's memory? Writes the reason if not. */
+static bool fits_memory(const trial_state *s, char *why, size_t why_size) {
+  const trial *t = s->t;
+  const double out = (double)s->host[s->output].count, in = (double)s->host[s->input_a].count + (double)s->host[s->input_b].count;
+  const double tensors = (in + out) * (double)dtype_bytes(t->dtype);
+  const double host = 2 * tensors + 4 * in + 12 * out + (t->place == ON_CPU || t->machine->device.emulated ? tensors : 0);
+  const double device = tensors + (t->gpu_reference ? in * (double)dtype_bytes(t->dtype) + 12 * out : 0);
+  if (host > 0.9 * (double)t->machine->host_bytes) {
+    snprintf(why, why_size, "needs %.3g GB of host memory, this machine has %.3g GB", host / 1e9, (double)t->machine->host_bytes / 1e9);
+    return false;
+  }
+  if (t->place == ON_GPU && device > 0.95 * (double)t->machine->device.memory_bytes) {
+    snprintf(why, why_size, "needs %.3g GB of device memory, %.3g GB are free", device / 1e9, (double)t->machine->device.memory_bytes / 1e9);
+    return false;
+  }
+  return true;
+}
+
+/* Does the kernel stay exact on this problem's integers? */
+static bool is_exact(const trial *t, const conv_kernel *kernel, int magnitude) {
+  const int64_t factor = kernel->exact_factor ? kernel->exact_factor : 1;
+  return factor > 0 && magnitude > 0 && factor * magnitude * magnitude * problem_terms(t->problem, t->pass) < (1 << 24);
+}
+
+/* Which comparisons a kernel must pass: with integers, where the data is ours and its sums stay exact; and within the bound, but where --exact asks
+ * for no more than integers. At least one of them. */
+static bool exact_is_due(const trial *t, const conv_kernel *kernel, int magnitude) { return !options_from_files(t->options) && is_exact(t, kernel, magnitude); }
+static bool bound_is_due(const trial *t, const conv_kernel *kernel, int magnitude) { return !(t->options->exact_only && exact_is_due(t, kernel, magnitude)); }
+
+/* Notes why rows are not verified, where they do not tell themselves. */
+static void note_unverified(const trial *t, result_row rows[], const char *why) {
+  for (int i = 0; i < t->kernel_count; i++)
+    if (rows[i].status == RESULT_UNVERIFIED) snprintf(rows[i].note, sizeof rows[i].note, "%.255s", why);
+}
+
+/* Verifies all kernels that still are in, with one kind of data. Returns what trial_run returns. */
+static int verify_all(trial_state *s, compare_mode mode, int magnitude, result_row rows[]) {
+  const trial *t = s->t;
+  char error[512] = "";
+  const int status = prepare(s, mode, magnitude, error, sizeof error);
+  if (status) {
+    note_unverified(t, rows, error);
+    return status;
+  }
+  for (int i = 0; i < t->kernel_count; i++) {
+    if (rows[i].status != RESULT_UNVERIFIED) continue;
+    if (!(mode == COMPARE_EXACT ? exact_is_due : bound_is_due)(t, t->kernels[i], magnitude)) continue;
+    if (mode == COMPARE_BOUND && !isfinite(t->kernels[i]->growth(t->problem, s->reference.random))) {
+      snprintf(rows[i].note, sizeof rows[i].note, "no bound for its error on data that is not random");
+      rows[i].status = RESULT_SKIPPED;
+    } else if (verify_kernel(s, t->kernels[i], mode, &rows[i])) {
+      note_unverified(t, rows, "not run to the end: a launch or a copy before it failed");
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* Right is what passed every comparison that was due. */
+static void conclude(const trial *t, int magnitude, result_row rows[]) {
+  for (int i = 0; i < t->kernel_count; i++) {
+    const bool exact = exact_is_due(t, t->kernels[i], magnitude), bound = bound_is_due(t, t->kernels[i], magnitude);
+    if (rows[i].status != RESULT_UNVERIFIED) continue;
+    if ((rows[i].exact_checked || !exact) && (rows[i].bound_checked || !bound))
+      rows[i].status = RESULT_RIGHT;
+    else
+      snprintf(rows[i].note, sizeof rows[i].note, "not compared with the reference");
+  }
+}
+
+/* What the last timed sample wrote was to be verified too: where the timing broke off, that was not done. */
+static void unverify(const trial *t, result_row rows[], const char *error) {
+  for (int i = 0; i < t->kernel_count; i++) {
+    if (rows[i].status != RESULT_RIGHT) continue;
+    rows[i].status = RESULT_UNVERIFIED;
+    snprintf(rows[i].note, sizeof rows[i].note, "right once, but the timing broke off before its last sample was compared: %s", error);
+  }
+}
+
+static int run(trial_state *s, report *r, result_row rows[], contender contenders[]) {
+  const trial *t = s->t;
+  const int magnitude = exact_magnitude(problem_terms(t->problem, t->pass));
+  static cudnn_figures cudnn; /* rows point to it */
+  int status = 0, exact = 0, bound = 0;
+  cudnn = (cudnn_figures){0};
+  for (int i = 0; i < t->kernel_count; i++) {
+    if (rows[i].status != RESULT_UNVERIFIED) continue;
+    exact += exact_is_due(t, t->kernels[i], magnitude);
+    bound += bound_is_due(t, t->kernels[i], magnitude);
+  }
+  if (exact) status = verify_all(s, COMPARE_EXACT, magnitude, rows);
+  if (bound && !status) status = verify_all(s, COMPARE_BOUND, magnitude, rows);
+  if (!status) conclude(t, magnitude, rows);
+  for (int i = 0; i < t->kernel_count && !magnitude; i++)
+    if (rows[i].status == RESULT_RIGHT) snprintf(rows[i].note, sizeof rows[i].note, "2^24 terms or more: no exact integers");
+  if (!status && t->options->npy_out && rows[0].status == RESULT_SKIPPED) {
+    fprintf(stderr, "--out: expected a kernel that does this problem, %s does not: %s\n", t->kernels[0]->name, rows[0].note);
+    return 2;
+  }
+  if (!status && t->options->npy_out && rows[0].status == RESULT_RIGHT) {
+    char error[512];
+    if (npy_write(&s->host[s->output], t->options->npy_out, error, sizeof error)) {
+      fprintf(stderr, "--out: %s\n", error);
+      return 2;
+    }
+  }
+  const bool timed = t->options->timing && !t->options->exact_only && (t->place == ON_CPU || !t->machine->device.emulated);
+  if (!status && timed) {
+    const cudaError_t error = trial_time(s, rows, contenders, &cudnn);
+    if (error) {
+      fprintf(stderr, "timing: %s\n", cudaGetErrorString(error));
+      unverify(t, rows, cudaGetErrorString(error));
+      status = 1;
+    }
+  }
+  if (status != 2)
+    for (int i = 0; i < t->kernel_count; i++) report_row(r, &rows[i]);
+  if (!status && timed && t->chosen) report_choice(r, rows, t->kernel_count, t->chosen);
+  if (!status && cudnn.note[0]) report_cudnn(r, &cudnn);
+  return status;
+}
+
+int trial_run(const trial *t, report *r) {
+  trial_state s = {.t = t, .log = r->text, .input_a = pass_input_a(t->pass), .input_b = pass_input_b(t->pass), .output = pass_output(t->pass)};
+  static result_row rows[TRIAL_KERNELS];
+  static contender contenders[TRIAL_KERNELS];
+  for (int role = 0; role < 3; role++) s.host[role] = tensor_describe(t->problem, (tensor_role)role, t->dtype, t->layout);
+  char why[256];
+  const bool fits = fits_memory(&s, why, sizeof why);
+  if (!fits && t->options->one_shape) {
+    fprintf(stderr, "--shape: mb, ic, oc, ih, iw: expected a problem that fits memory: %s\n", why);
+    return 2;
+  }
+  for (int i = 0; i < t->kernel_count; i++) {
+    const conv_kernel *k = t->kernels[i];
+    rows[i] = (result_row){.kernel = k, .problem = t->problem};
+    char arch[96];
+    const char *reason = NULL;
+    if (!fits) reason = why;
+    if (!reason && k->place == ON_GPU && k->min_arch > t->machine->device.arch) {
+      snprintf(arch, sizeof arch, "needs compute capability %d.%d, this GPU has %d.%d", k->min_arch / 10, k->min_arch % 10, t->machine->device.arch / 10,
+               t->machine->device.arch % 10);
+      reason = arch;
+    }
+    if (!reason && k->unsupported) reason = k->unsupported(t->problem, &t->machine->device);
+    if (!reason) continue;
+    rows[i].status = RESULT_SKIPPED;
+    snprintf(rows[i].note, sizeof rows[i].note, "%s", reason);
+  }
+  report_problem(r, t->problem, t->pass, t->dtype, t->layout);
+  int status = 0;
+  if (fits) {
+    const tensor_role larger = s.host[s.input_a].count > s.host[s.input_b].count ? s.input_a : s.input_b;
+    s.scratch = s.host[larger];
+    for (int role = 0; role < 3 && !status; role++) status = tensor_alloc(&s.host[role]);
+    if (!status) status = tensor_alloc(&s.scratch);
+    if (status) {
+      fprintf(stderr, "no host memory for %s\n", pass_name(t->pass));
+      status = 2;
+    }
+  }
+  if (!status) status = run(&s, r, rows, contenders);
+  for (int role = 0; role < 3; role++) tensor_free(&s.host[role]);
+  tensor_free(&s.scratch);
+  reference_free(&s.reference);
+  return status;
+}

@@ -1,0 +1,130 @@
+/* The timing half of a trial: buffer sets, turns, and verification of what the last sample wrote. See trial_state.h. */
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cudnn/cudnn_trial.h"
+#include "common/harness/timing.h"
+#include "common/harness/trial_state.h"
+#include "common/conv/verify.h"
+
+typedef struct {
+  trial_state *s;
+  const conv_kernel *kernel;
+  const buffer_sets *sets;
+  result_row *row;
+} timed_kernel;
+
+static cudaError_t enqueue(void *context, int set, cudaStream_t stream) {
+  const timed_kernel *k = context;
+  const conv_buffers view = buffer_view(k->sets, set);
+  return k->kernel->launch(k->s->t->problem, &view, stream);
+}
+
+static cudaError_t poison(void *context) {
+  const timed_kernel *k = context;
+  cudaError_t status = cudaSuccess;
+  for (int set = 0; set < k->sets->count && !status; set++) status = buffer_poison(k->sets, set, (int)k->s->output);
+  return status ? status : buffer_poison(k->sets, 0, PART_WORKSPACE);
+}
+
+/* Verifies what the last timed sample wrote into one set. */
+static cudaError_t check_set(timed_kernel *k, int set) {
+  trial_state *s = k->s;
+  result_row *row = k->row;
+  cudaError_t status = cudaSuccess;
+  if (!trial_untouched(s, k->sets, set, row->note, sizeof row->note, &status)) {
+    row->status = RESULT_WRONG;
+    return status;
+  }
+  status = buffer_download(k->sets, set, (int)s->output, s->host[s->output].data);
+  if (status) return status;
+  const conv_verdict verdict = trial_verdict(s, k->kernel, COMPARE_BOUND);
+  if (!verdict.right) {
+    row->status = RESULT_WRONG;
+    snprintf(row->note, sizeof row->note, "the last timed sample: %lld elements wrong in buffer set %d", (long long)verdict.mismatches, set);
+  }
+  return cudaSuccess;
+}
+
+/* The first, the middle and the last set of the sample: a kernel that only works once, or only on the first set, shows. */
+static cudaError_t check_timed(void *context, int first, int count) {
+  timed_kernel *k = context;
+  const int written = count < k->sets->count ? count : k->sets->count;
+  const int sample[3] = {0, written / 2, written - 1};
+  cudaError_t status = cudaSuccess;
+  for (int i = 0; i < 3 && !status && k->row->status == RESULT_RIGHT; i++)
+    if (i == 0 || sample[i] != sample[i - 1]) status = check_set(k, (first + sample[i]) % k->sets->count);
+  return status;
+}
+
+/* Where winners of earlier searches are: committed with the results of this GPU ("NVIDIA H200": docs/results/h200), and of this machine's
+ * own runs. */
+static void cudnn_files(const char *gpu, char committed[PATH_MAX], cudnn_options *options) {
+  const char *last = strrchr(gpu, ' ');
+  snprintf(committed, PATH_MAX, "docs/results/%.200s/cudnn_winners.csv", last ? last + 1 : gpu);
+  for (char *c = committed; *c; c++) *c = (char)tolower((unsigned char)*c);
+  options->winners[0] = committed;
+  if (access("build/results", W_OK) == 0) options->winners[1] = options->append_to = "build/results/cudnn_winners.csv";
+}
+
+/* Adds cuDNN's plans to the turns of a trial on a GPU. Returns how many; -1: a CUDA error. */
+static int add_cudnn(trial_state *s, cudnn_trial *c, const buffer_sets *sets, contender turn[CUDNN_CONTENDERS]) {
+  const trial *t = s->t;
+  char committed[PATH_MAX];
+  cudnn_options options = {.search = t->options->cudnn_search, .most_seconds = t->options->cudnn_seconds, .gpu = t->machine->device.name, .fp32_flops = t->machine->peaks.fp32_flops};
+  cudnn_files(t->machine->device.name, committed, &options);
+  return cudnn_trial_open(c, s, sets, &options, turn);
+}
+
+cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[], cudnn_figures *cudnn) {
+  const trial *t = s->t;
+  timed_kernel timed[TRIAL_KERNELS];
+  contender turn[TRIAL_KERNELS + CUDNN_CONTENDERS] = {0};
+  cudnn_trial baseline = {.baseline = {.heuristic = -1}};
+  int index[TRIAL_KERNELS], n = 0, plans = 0;
+  size_t workspace = 0;
+  for (int i = 0; i < t->kernel_count; i++) {
+    if (rows[i].status != RESULT_RIGHT) continue;
+    if (trial_workspace(t, t->kernels[i]) > workspace) workspace = trial_workspace(t, t->kernels[i]);
+    index[n++] = i;
+  }
+  if (n == 0) return cudaSuccess;
+  buffer_sets sets = buffer_sets_plan(t->place, s->host, workspace);
+  const size_t touched = sets.bytes[TENSOR_X] + sets.bytes[TENSOR_W] + sets.bytes[TENSOR_Y];
+  const int wanted = timing_sets(touched, t->machine->device.l2_bytes);
+  cudaError_t status = cudaErrorMemoryAllocation;
+  for (int count = wanted; count > 0 && status == cudaErrorMemoryAllocation; count /= 2) status = buffer_sets_alloc(&sets, count);
+  if (!status) status = trial_upload(s, &sets);
+  if (!status) status = buffer_replicate(&sets);
+  for (int k = 0; k < n && !status; k++) {
+    timed[k] = (timed_kernel){.s = s, .kernel = t->kernels[index[k]], .sets = &sets, .row = &rows[index[k]]};
+    turn[k] = (contender){.enqueue = enqueue, .poison = poison, .check = check_timed, .context = &timed[k], .first_seconds = rows[index[k]].run_seconds};
+  }
+  if (!status && t->place == ON_GPU && t->options->cudnn) plans = add_cudnn(s, &baseline, &sets, turn + n);
+  if (plans < 0) status = cudaErrorUnknown;
+  if (!status) status = time_in_turns(turn, n + plans, t->place, sets.count, t->machine);
+  if (!status && t->place == ON_GPU && t->options->cudnn) *cudnn = cudnn_trial_figures(&baseline, turn + n);
+  cudnn_trial_close(&baseline);
+  for (int k = 0; k < n && status; k++)
+    if (turn[k].failed) {
+      rows[index[k]].status = RESULT_WRONG;
+      snprintf(rows[index[k]].note, sizeof rows[index[k]].note, "right once, but failed while it was timed: %s", cudaGetErrorString(status));
+    }
+  for (int k = 0; k < n && !status; k++) {
+    result_row *row = &rows[index[k]];
+    contenders[index[k]] = turn[k];
+    row->time = &contenders[index[k]];
+    row->timed = true;
+    row->cudnn = cudnn->note[0] ? cudnn : NULL;
+    if (row->status != RESULT_RIGHT) continue;
+    if (turn[k].count == 1)
+      snprintf(row->note, sizeof row->note, "takes over a second: run once");
+    else if (!timing_is_cold(touched, sets.count, t->machine->device.l2_bytes))
+      snprintf(row->note, sizeof row->note, "%d buffer sets: not enough to keep the cache cold", sets.count);
+  }
+  buffer_sets_free(&sets);
+  return status;
+}
