@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/harness/buffers.h"
+#include "common/harness/plan.h"
 #include "common/harness/step.h"
 #include "common/conv/verify.h"
 #include "tests/tap.h"
@@ -47,7 +48,8 @@ static void say(tally *t, const conv_problem *p, const char *what) {
 }
 
 static bool can_do(const conv_kernel *k, const conv_problem *p) {
-  return k->min_arch <= gpu.device.arch && !(k->unsupported && k->unsupported(p, &gpu.device));
+  conv_plan plan;
+  return !kernel_plan_pass(k, p, &gpu.device, &plan);
 }
 
 /* ---------------------------------------------------------------- one run of a kernel */
@@ -76,7 +78,9 @@ static tensors make_tensors(const conv_problem *p, const conv_kernel *k, uint64_
 /* `before` fills output and workspace first. */
 static cudaError_t run(const conv_kernel *k, const conv_problem *p, tensors *s, int before) {
   const tensor_role a = pass_input_a(k->pass), b = pass_input_b(k->pass), out = pass_output(k->pass);
-  buffer_sets sets = buffer_sets_plan(ON_GPU, s->t, k->workspace_bytes ? k->workspace_bytes(p) : 0);
+  conv_plan plan;
+  if (kernel_plan_pass(k, p, &gpu.device, &plan)) return cudaErrorNotSupported;
+  buffer_sets sets = buffer_sets_plan(ON_GPU, s->t, plan.workspace_bytes);
   cudaError_t status = buffer_sets_alloc(&sets, 1);
   const conv_buffers view = buffer_view(&sets, 0);
   void *const data[3] = {view.x, view.w, view.y};
@@ -84,7 +88,7 @@ static cudaError_t run(const conv_kernel *k, const conv_problem *p, tensors *s, 
   if (!status) status = buffer_upload(&sets, (int)b, s->t[b].data);
   if (!status) status = cudaMemset(data[out], before, sets.bytes[out]);
   if (!status && view.workspace) status = cudaMemset(view.workspace, before, sets.bytes[PART_WORKSPACE]);
-  if (!status) status = k->launch(p, &view, 0);
+  if (!status) status = kernel_launch(k, &plan, &view, 0);
   if (!status) status = cudaDeviceSynchronize();
   if (!status) status = buffer_download(&sets, 0, (int)out, s->t[OUT].data);
   buffer_sets_free(&sets);

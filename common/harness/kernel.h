@@ -2,7 +2,7 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
-#include "common/conv/problem.h"
+#include "common/conv/operation.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,7 +15,9 @@ typedef struct conv_buffers {
   void *x;         /* [N][C][H][W]          or [N][H][W][C] */
   void *w;         /* [K][C/groups][R][S]   or [K][R][S][C/groups] */
   void *y;         /* [N][K][P][Q]          or [N][P][Q][K] */
-  void *workspace; /* workspace_bytes() of scratch, contents undefined; NULL if that is 0 */
+  void *workspace; /* workspace_bytes of the plan, contents undefined; NULL if that is 0 */
+  const float *scale, *bias; /* [channels of the result] for an epilogue that has them; else NULL */
+  const void *residual;      /* like the result; else NULL */
 } conv_buffers;
 
 /* The machine a kernel would run on. */
@@ -30,6 +32,25 @@ typedef struct conv_device {
 } conv_device;
 
 typedef enum { ON_GPU, ON_CPU } conv_place;
+
+/* What a kernel decided for an operation. Copied freely: it holds no pointers into itself, and no addresses of buffers. */
+enum { PLAN_BYTES = 2048 };
+typedef struct conv_plan {
+  conv_operation operation; /* the harness's */
+  size_t workspace_bytes;
+  char words[96];           /* the choices, for the reader: "tiles of 128 x 64, 4 slices"; "": none */
+  char why_not[160];        /* room for a reason that has numbers in it */
+  cudaError_t failed;       /* a CUDA call of the planning failed (plan_failed()); else success */
+#ifdef __cplusplus
+  alignas(64)
+#else
+  _Alignas(64)
+#endif
+  unsigned char data[PLAN_BYTES]; /* the kernel's own: plan_data<T>(plan) in common/harness/plan.h */
+} conv_plan;
+
+/* Parts of an epilogue that a kernel computes before it stores. */
+enum { FUSES_SCALE = 1, FUSES_BIAS = 2, FUSES_RESIDUAL = 4, FUSES_ACTIVATION = 8 };
 
 /* A field that a row may leave out without a warning. */
 #ifdef __cplusplus
@@ -47,14 +68,19 @@ typedef struct conv_kernel {
   conv_layout layout;
   int min_arch; /* lowest compute capability times ten; 0: any */
 
+  /* NULL and a plan for launch_plan(), or the reason why the kernel does not compute this, in words. Everything is decided here: tiles, grid, workspace,
+   * parameters; attributes of functions are set here. The plan comes cleared but for its operation. */
+  const char *(*plan)(const conv_operation *o, const conv_device *device, conv_plan *plan) BY_DEFAULT(NULL);
+  cudaError_t (*launch_plan)(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) BY_DEFAULT(NULL);
+
   /* NULL if the kernel computes this problem, or the reason why not, in words. May be NULL: it computes every problem. */
-  const char *(*unsupported)(const conv_problem *p, const conv_device *device);
+  const char *(*unsupported)(const conv_problem *p, const conv_device *device) BY_DEFAULT(NULL);
 
   /* Scratch memory in bytes. May be NULL: none. */
-  size_t (*workspace_bytes)(const conv_problem *p);
+  size_t (*workspace_bytes)(const conv_problem *p) BY_DEFAULT(NULL);
 
   /* Enqueues the work on the stream (CPU kernels: does it). Returns the first error of its calls. */
-  cudaError_t (*launch)(const conv_problem *p, const conv_buffers *b, cudaStream_t stream);
+  cudaError_t (*launch)(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) BY_DEFAULT(NULL);
 
   /* g of the error bound: how far the accumulation may stray, on random data or on any (common/conv/bound.h has the usual ones). */
   double (*growth)(const conv_problem *p, bool random);
@@ -64,6 +90,7 @@ typedef struct conv_kernel {
   int exact_factor BY_DEFAULT(1);
   /* An output's error depends on more products than its own (a tile's, in a transform): the largest scale of all outputs stands for every one's. */
   bool shares_error BY_DEFAULT(false);
+  unsigned fuses BY_DEFAULT(0); /* FUSES_... */
 } conv_kernel;
 
 enum { EXACT_NEVER = -1 };

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "common/harness/plan.h"
 #include "common/harness/symbol.h"
 
 static cudaError_t print_node(FILE *out, cudaGraphNode_t node) {
@@ -28,7 +29,7 @@ static cudaError_t print_node(FILE *out, cudaGraphNode_t node) {
   return cudaSuccess;
 }
 
-cudaError_t list_launches(FILE *out, const conv_kernel *kernel, const conv_problem *p) {
+cudaError_t list_launches(FILE *out, const conv_kernel *kernel, const conv_plan *plan) {
   /* Nothing runs, so the pointers only have to look like memory; aligned as the harness aligns its buffers. */
   const conv_buffers b = {.x = (void *)512, .w = (void *)1024, .y = (void *)1536, .workspace = (void *)2048};
   cudaStream_t stream = 0;
@@ -38,7 +39,7 @@ cudaError_t list_launches(FILE *out, const conv_kernel *kernel, const conv_probl
   cudaError_t status = cudaStreamCreate(&stream);
   if (!status) status = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
   if (!status) {
-    status = kernel->launch(p, &b, stream);
+    status = kernel_launch(kernel, plan, &b, stream);
     const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
     if (!status) status = ended;
   }

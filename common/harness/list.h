@@ -6,4 +6,4 @@
 
 /* Prints one line per launch of the kernel for this problem: function, grid, block, dynamic and static shared memory, registers.
  * The launch is captured into a graph, not run, so the line cannot differ from what runs. Returns the first CUDA error. */
-cudaError_t list_launches(FILE *out, const conv_kernel *kernel, const conv_problem *p);
+cudaError_t list_launches(FILE *out, const conv_kernel *kernel, const conv_plan *plan);

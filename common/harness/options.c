@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/conv/tensor.h"
+#include "common/harness/plan.h"
 
 /* The tutorial's layer on a GPU; on the emulator one that takes a blink. */
 #ifdef CUDA_EMULATOR
@@ -251,7 +252,8 @@ int options_draw(step_options *o, const conv_step *step, const conv_device *devi
     for (int64_t i = 0; found < o->random && i < draws; i++) {
       conv_problem p = draw(o, for_kernel, (uint64_t)(k * draws + i)); /* for every kernel others */
       if (set_batch(&p, o->batch)) return -1;
-      if (kernel && kernel->unsupported && kernel->unsupported(&p, device)) continue;
+      conv_plan plan;
+      if (kernel && kernel_plan_pass(kernel, &p, device, &plan)) continue;
       o->suite.problems[o->suite.count++] = p;
       found++;
     }

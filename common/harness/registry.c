@@ -1,12 +1,13 @@
 /* Which kernel a step takes. See registry.h. */
 #include "common/harness/registry.h"
 
-const conv_choice *step_choose(const conv_step *step, const conv_problem *p, conv_pass pass, conv_dtype dtype, const conv_device *device, bool random) {
+#include "common/harness/plan.h"
+
+const conv_choice *step_choose(const conv_step *step, const conv_problem *p, conv_pass pass, conv_dtype dtype, const conv_device *device, bool random, conv_plan *plan) {
   for (int i = 0; i < step->rule_count; i++) {
     const conv_choice *c = &step->rule[i];
     const conv_kernel *k = c->kernel;
-    if (k->pass != pass || k->dtype != dtype || (k->place == ON_GPU && k->min_arch > device->arch)) continue;
-    if (k->unsupported && k->unsupported(p, device)) continue;
+    if (k->pass != pass || k->dtype != dtype || kernel_plan_pass(k, p, device, plan)) continue;
     if (!c->when || c->when(p, pass, device, random)) return c;
   }
   return NULL;

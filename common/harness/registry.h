@@ -28,8 +28,8 @@ typedef struct conv_step {
   int rule_count;
 } conv_step;
 
-/* The line of the rule that decides; NULL: none does. */
-const conv_choice *step_choose(const conv_step *step, const conv_problem *p, conv_pass pass, conv_dtype dtype, const conv_device *device, bool random);
+/* The line of the rule that decides, and its kernel's plan; NULL: none does. */
+const conv_choice *step_choose(const conv_step *step, const conv_problem *p, conv_pass pass, conv_dtype dtype, const conv_device *device, bool random, conv_plan *plan);
 
 #ifdef __cplusplus
 }

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "common/harness/list.h"
+#include "common/harness/plan.h"
 #include "common/harness/trial.h"
 
 /* Leaves the kernel that the step's rule takes, where one was asked for; else only notes it. */
 static void choose(trial *t, const conv_step *step, const step_options *o) {
-  const conv_choice *choice = step_choose(step, t->problem, t->pass, t->dtype, &t->machine->device, !options_from_files(o));
+  conv_plan plan;
+  const conv_choice *choice = step_choose(step, t->problem, t->pass, t->dtype, &t->machine->device, !options_from_files(o), &plan);
   if (choice) t->chosen = choice->kernel->name;
   if (!o->kernel || strcmp(o->kernel, "auto") != 0) return;
   int last = t->kernel_count - 1;
@@ -30,13 +32,14 @@ static int list_kernels(const conv_step *step, const step_options *o, const mach
       const conv_kernel *kernel = step->kernels[k];
       if (!options_select(o, kernel)) continue;
       printf("  %-4s %s %s %s  %s\n", kernel->name, pass_name(kernel->pass), dtype_name(kernel->dtype), layout_name(kernel->layout), kernel->idea);
-      const char *reason = kernel->unsupported ? kernel->unsupported(p, &m->device) : NULL;
+      conv_plan plan;
+      const char *reason = kernel_plan_pass(kernel, p, &m->device, &plan);
       if (reason) {
         printf("       not this shape: %s\n", reason);
       } else if (kernel->place == ON_CPU) {
-        printf("       %d CPU threads, workspace %zu bytes\n", m->device.sm_count, kernel->workspace_bytes ? kernel->workspace_bytes(p) : 0);
+        printf("       %d CPU threads, workspace %zu bytes\n", m->device.sm_count, plan.workspace_bytes);
       } else {
-        const cudaError_t status = list_launches(stdout, kernel, p);
+        const cudaError_t status = list_launches(stdout, kernel, &plan);
         if (status) {
           fprintf(stderr, "%s: cannot be captured: %s\n", kernel->name, cudaGetErrorString(status));
           return 1;
@@ -53,7 +56,7 @@ static int print_choices(const conv_step *step, const step_options *o, const mac
     fprintf(stderr, "--which: expected a step with a rule, step %s has a kernel for each pass\n", step->number);
     return 2;
   }
-  printf("shape,pass,dtype,kernel,when,kernel_for_files\n");
+  printf("shape,pass,dtype,kernel,plan,when,kernel_for_files\n");
   for (int i = 0; i < o->suite.count; i++)
     for (int pass = 0; pass < PASS_COUNT; pass++)
       for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
@@ -61,10 +64,11 @@ static int print_choices(const conv_step *step, const step_options *o, const mac
         char shape[256];
         p.name[0] = 0, p.repeat = 1;
         problem_print(&p, shape, sizeof shape);
-        const conv_choice *c = step_choose(step, &p, (conv_pass)pass, (conv_dtype)dtype, &m->device, true);
-        const conv_choice *of_files = step_choose(step, &p, (conv_pass)pass, (conv_dtype)dtype, &m->device, false);
+        conv_plan plan, plan_of_files;
+        const conv_choice *c = step_choose(step, &p, (conv_pass)pass, (conv_dtype)dtype, &m->device, true, &plan);
+        const conv_choice *of_files = step_choose(step, &p, (conv_pass)pass, (conv_dtype)dtype, &m->device, false, &plan_of_files);
         if (!o->passes[pass] || !o->dtypes[dtype] || !c) continue;
-        printf("%s,%s,%s,%s,\"%s\",%s\n", shape, pass_name((conv_pass)pass), dtype_name((conv_dtype)dtype), c->kernel->name, c->words, of_files ? of_files->kernel->name : "");
+        printf("%s,%s,%s,%s,\"%s\",\"%s\",%s\n", shape, pass_name((conv_pass)pass), dtype_name((conv_dtype)dtype), c->kernel->name, plan.words, c->words, of_files ? of_files->kernel->name : "");
       }
   return 0;
 }

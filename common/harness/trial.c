@@ -42,8 +42,6 @@ bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *not
   return true;
 }
 
-size_t trial_workspace(const trial *t, const conv_kernel *kernel) { return kernel->workspace_bytes ? kernel->workspace_bytes(t->problem) : 0; }
-
 cudaError_t trial_upload(const trial_state *s, const buffer_sets *sets) {
   const cudaError_t status = buffer_upload(sets, (int)s->input_a, s->host[s->input_a].data);
   return status ? status : buffer_upload(sets, (int)s->input_b, s->host[s->input_b].data);
@@ -55,9 +53,11 @@ conv_verdict trial_verdict(const trial_state *s, const conv_kernel *kernel, comp
 }
 
 /* Runs one kernel once on fresh buffers and judges everything it left behind. */
-static cudaError_t verify_kernel(trial_state *s, const conv_kernel *kernel, compare_mode mode, result_row *row) {
+static cudaError_t verify_kernel(trial_state *s, int index, compare_mode mode, result_row *row) {
   const trial *t = s->t;
-  buffer_sets set = buffer_sets_plan(t->place, s->host, trial_workspace(t, kernel));
+  const conv_kernel *kernel = t->kernels[index];
+  const conv_plan *plan = &s->plans[index];
+  buffer_sets set = buffer_sets_plan(t->place, s->host, plan->workspace_bytes);
   cudaError_t status = buffer_sets_alloc(&set, 1);
   if (status == cudaErrorMemoryAllocation) {
     row->status = RESULT_SKIPPED;
@@ -71,7 +71,7 @@ static cudaError_t verify_kernel(trial_state *s, const conv_kernel *kernel, comp
 #ifdef CUDA_EMULATOR
   emu_count_work(2 * problem_macs(t->problem), kernel->name); /* make count-NN sees memory, not arithmetic */
 #endif
-  if (!status) status = kernel->launch(t->problem, &view, 0);
+  if (!status) status = kernel_launch(kernel, plan, &view, 0);
   if (!status) status = finish(t);
   row->run_seconds = now() - start;
   if (status) {
@@ -198,7 +198,7 @@ static int verify_all(trial_state *s, compare_mode mode, int magnitude, result_r
     if (mode == COMPARE_BOUND && !isfinite(t->kernels[i]->growth(t->problem, s->reference.random))) {
       snprintf(rows[i].note, sizeof rows[i].note, "no bound for its error on data that is not random");
       rows[i].status = RESULT_SKIPPED;
-    } else if (verify_kernel(s, t->kernels[i], mode, &rows[i])) {
+    } else if (verify_kernel(s, i, mode, &rows[i])) {
       note_unverified(t, rows, "not run to the end: a launch or a copy before it failed");
       return 1;
     }
@@ -271,7 +271,8 @@ static int run(trial_state *s, report *r, result_row rows[], contender contender
 }
 
 int trial_run(const trial *t, report *r) {
-  trial_state s = {.t = t, .log = r->text, .input_a = pass_input_a(t->pass), .input_b = pass_input_b(t->pass), .output = pass_output(t->pass)};
+  static trial_state s;
+  s = (trial_state){.t = t, .log = r->text, .input_a = pass_input_a(t->pass), .input_b = pass_input_b(t->pass), .output = pass_output(t->pass)};
   static result_row rows[TRIAL_KERNELS];
   static contender contenders[TRIAL_KERNELS];
   for (int role = 0; role < 3; role++) s.host[role] = tensor_describe(t->problem, (tensor_role)role, t->dtype, t->layout);
@@ -284,17 +285,9 @@ int trial_run(const trial *t, report *r) {
   for (int i = 0; i < t->kernel_count; i++) {
     const conv_kernel *k = t->kernels[i];
     rows[i] = (result_row){.kernel = k, .problem = t->problem};
-    char arch[96];
-    const char *reason = NULL;
-    if (!fits) reason = why;
-    if (!reason && k->place == ON_GPU && k->min_arch > t->machine->device.arch) {
-      snprintf(arch, sizeof arch, "needs compute capability %d.%d, this GPU has %d.%d", k->min_arch / 10, k->min_arch % 10, t->machine->device.arch / 10,
-               t->machine->device.arch % 10);
-      reason = arch;
-    }
-    if (!reason && k->unsupported) reason = k->unsupported(t->problem, &t->machine->device);
+    const char *reason = fits ? kernel_plan_pass(k, t->problem, &t->machine->device, &s.plans[i]) : why;
     if (!reason) continue;
-    rows[i].status = RESULT_SKIPPED;
+    rows[i].status = fits && s.plans[i].failed ? RESULT_WRONG : RESULT_SKIPPED;
     snprintf(rows[i].note, sizeof rows[i].note, "%s", reason);
   }
   report_problem(r, t->problem, t->pass, t->dtype, t->layout);

@@ -1,6 +1,7 @@
 /* Inside a trial: what its verification (trial.c) and its timing (trial_time.c) share. */
 #pragma once
 #include "common/harness/buffers.h"
+#include "common/harness/plan.h"
 #include "common/conv/reference.h"
 #include "common/harness/trial.h"
 #include "common/conv/verify.h"
@@ -13,6 +14,7 @@ typedef struct trial_state {
   conv_tensor scratch; /* to download an input again */
   conv_reference reference;
   tensor_role input_a, input_b, output;
+  conv_plan plans[TRIAL_KERNELS]; /* of the trial's kernels, made once */
 } trial_state;
 
 /* Looks for damage around the buffers of a set, and inside the two that the kernel only reads. Returns false with a note, or with the
@@ -21,9 +23,6 @@ bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *not
 
 /* Compares what was downloaded of a kernel's output with the reference. */
 conv_verdict trial_verdict(const trial_state *s, const conv_kernel *kernel, compare_mode mode);
-
-/* Workspace of a kernel for the trial's problem, in bytes. */
-size_t trial_workspace(const trial *t, const conv_kernel *kernel);
 
 /* Copies the inputs into the first set. */
 cudaError_t trial_upload(const trial_state *s, const buffer_sets *sets);

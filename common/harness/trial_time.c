@@ -13,6 +13,7 @@
 typedef struct {
   trial_state *s;
   const conv_kernel *kernel;
+  const conv_plan *plan;
   const buffer_sets *sets;
   result_row *row;
 } timed_kernel;
@@ -20,7 +21,7 @@ typedef struct {
 static cudaError_t enqueue(void *context, int set, cudaStream_t stream) {
   const timed_kernel *k = context;
   const conv_buffers view = buffer_view(k->sets, set);
-  return k->kernel->launch(k->s->t->problem, &view, stream);
+  return kernel_launch(k->kernel, k->plan, &view, stream);
 }
 
 static cudaError_t poison(void *context) {
@@ -88,7 +89,7 @@ cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[]
   size_t workspace = 0;
   for (int i = 0; i < t->kernel_count; i++) {
     if (rows[i].status != RESULT_RIGHT) continue;
-    if (trial_workspace(t, t->kernels[i]) > workspace) workspace = trial_workspace(t, t->kernels[i]);
+    if (s->plans[i].workspace_bytes > workspace) workspace = s->plans[i].workspace_bytes;
     index[n++] = i;
   }
   if (n == 0) return cudaSuccess;
@@ -100,7 +101,7 @@ cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[]
   if (!status) status = trial_upload(s, &sets);
   if (!status) status = buffer_replicate(&sets);
   for (int k = 0; k < n && !status; k++) {
-    timed[k] = (timed_kernel){.s = s, .kernel = t->kernels[index[k]], .sets = &sets, .row = &rows[index[k]]};
+    timed[k] = (timed_kernel){.s = s, .kernel = t->kernels[index[k]], .plan = &s->plans[index[k]], .sets = &sets, .row = &rows[index[k]]};
     turn[k] = (contender){.enqueue = enqueue, .poison = poison, .check = check_timed, .context = &timed[k], .first_seconds = rows[index[k]].run_seconds};
   }
   if (!status && t->place == ON_GPU && t->options->cudnn) plans = add_cudnn(s, &baseline, &sets, turn + n);

@@ -1,0 +1,48 @@
+/* Asks kernels whether they can, and how they would. See plan.h. */
+#include "common/harness/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const activation_names[ACTIVATION_COUNT] = {"nothing", "relu", "relu6", "gelu", "silu"};
+
+/* What of the epilogue the kernel does not do; NULL: nothing. */
+static const char *not_fused(const conv_kernel *k, const conv_epilogue *e) {
+  if (e->scale && !(k->fuses & FUSES_SCALE)) return "scale";
+  if (e->bias && !(k->fuses & FUSES_BIAS)) return "bias";
+  if (e->residual && !(k->fuses & FUSES_RESIDUAL)) return "residual";
+  return e->activation && !(k->fuses & FUSES_ACTIVATION) ? activation_names[e->activation] : NULL;
+}
+
+const char *kernel_plan(const conv_kernel *k, const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  memset(plan, 0, sizeof *plan);
+  plan->operation = *o;
+  if (k->place == ON_GPU && k->min_arch > device->arch) {
+    snprintf(plan->why_not, sizeof plan->why_not, "needs compute capability %d.%d, this GPU has %d.%d", k->min_arch / 10, k->min_arch % 10, device->arch / 10, device->arch % 10);
+    return plan->why_not;
+  }
+  const char *missing = not_fused(k, &o->epilogue);
+  if (missing) {
+    snprintf(plan->why_not, sizeof plan->why_not, "does not fuse %s", missing);
+    return plan->why_not;
+  }
+  if (k->plan) return k->plan(o, device, plan);
+  const char *why = k->unsupported ? k->unsupported(&o->problem, device) : NULL;
+  if (!why && k->workspace_bytes) plan->workspace_bytes = k->workspace_bytes(&o->problem);
+  return why;
+}
+
+const char *kernel_plan_pass(const conv_kernel *k, const conv_problem *p, const conv_device *device, conv_plan *plan) {
+  const conv_operation o = {.problem = *p, .pass = k->pass};
+  return kernel_plan(k, &o, device, plan);
+}
+
+cudaError_t kernel_launch(const conv_kernel *k, const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  return k->plan ? k->launch_plan(plan, b, stream) : k->launch(&plan->operation.problem, b, stream);
+}
+
+const char *plan_failed(conv_plan *plan, cudaError_t status) {
+  plan->failed = status;
+  snprintf(plan->why_not, sizeof plan->why_not, "cannot be planned: %s", cudaGetErrorString(status));
+  return plan->why_not;
+}
