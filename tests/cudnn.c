@@ -29,7 +29,7 @@ static void winners(void) {
   const cudnn_task task = task_of(&p, PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC), unknown = task_of(&other, PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC);
   const cudnn_task backward = task_of(&p, PASS_DGRAD, DTYPE_FP16, LAYOUT_NHWC);
   cudnn_task fused = task;
-  fused.fuse = FUSE_BIAS | FUSE_RELU;
+  fused.epilogue = (conv_epilogue){.bias = true, .activation = ACTIVATION_RELU};
   const char *gpu = "GPU \"X\", 2nd";
   const cudnn_winners first = {.count = 1, .tag = {"eng1"}, .us = {9}}, second = {.count = 3, .tag = {"eng79_k17=2_k24=3", "eng1_k12=-1", "eng0@NCHW"}, .us = {1.5, 2.25, 1000}, .search = "timed=7;cut=0"};
   const cudnn_winners of_fused = {.count = 5, .tag = {"eng0", "eng1", "eng2", "eng3", "eng4"}, .us = {1, 2, 3, 4, 5}};
@@ -122,7 +122,7 @@ static void library(void) {
   const cudnn_options options = {0};
   cudnn_baseline b;
   ok(cudnn_version() == 0 && strstr(cudnn_describe(), "no cuDNN"), "without it, it says so: %s", cudnn_describe());
-  ok(cudnn_baseline_open(&b, &task, &view, NULL, 1, &options, NULL, error, sizeof error) == 1 && b.count == 0 && strstr(error, "no cuDNN"), "and offers no plans");
+  ok(cudnn_baseline_open(&b, &task, &view, 1, &options, NULL, error, sizeof error) == 1 && b.count == 0 && strstr(error, "no cuDNN"), "and offers no plans");
   cudnn_baseline_close(&b);
 }
 #else
@@ -256,11 +256,11 @@ static void heuristics(cudnnBackendDescriptor_t device) {
   if (listed) config_print(&list[0], LAYOUT_NHWC, tag);
   ok(listed > 5 && built >= 4, "heuristic A offers %d plans, the first %s; of the first 8, %d can be built from their tags %s", listed, tag, built, error);
   cudnn_graph_free(&g);
-  for (unsigned fuse = 1; fuse < 16; fuse++) {
+  for (unsigned fuse = 1; fuse < 8 * ACTIVATION_COUNT; fuse++) {
     char name[CUDNN_GRAPH_NAME];
     int usable = 0;
-    task.fuse = fuse;
-    cudnn_graph_name(fuse, name);
+    task.epilogue = (conv_epilogue){.scale = fuse & 1, .bias = fuse & 2, .residual = fuse & 4, .activation = (conv_activation)(fuse / 8)};
+    cudnn_graph_name(&task, name);
     const int made = cudnn_graph_make(&g, &task, LAYOUT_NHWC, NULL, device, error, sizeof error);
     for (int engine = 0; made == 0 && engine < g.engines; engine++) usable += engine_ask(&g, engine).usable;
     ok(made == 0 && usable > 0, "%s: %d engines %s", name, usable, error);

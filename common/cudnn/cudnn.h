@@ -7,6 +7,7 @@
  * `@NHWC` behind it: on tensors in that layout, where the task's is the other one. The numbers are cuDNN's own (cudnnBackendKnobType_t);
  * a tag holds for one cuDNN version, GPU and graph. */
 #pragma once
+#include "common/conv/epilogue.h"
 #include "common/harness/kernel.h"
 #include "common/conv/reference.h"
 #include "common/conv/verify.h"
@@ -20,27 +21,17 @@ const char *cudnn_describe(void);
 
 /* ---------------------------------------------------------------- what is asked */
 
-/* What follows a forward convolution in the same graph, in this order; each is optional. */
-enum { FUSE_SCALE = 1, FUSE_BIAS = 2, FUSE_RESIDUAL = 4, FUSE_RELU = 8, FUSE_COUNT = 4 };
-
 typedef struct cudnn_task {
   const conv_problem *problem;
   conv_pass pass;
   conv_dtype dtype;   /* of all tensors; sums are fp32 */
   conv_layout layout; /* of the caller's buffers */
-  unsigned fuse;      /* of FUSE_...; fprop only */
+  conv_epilogue epilogue; /* what follows it in the same graph; fprop only. The buffers have its data: residuals in the task's dtype and layout */
 } cudnn_task;
 
-/* What the fused operations read, on the device. */
-typedef struct cudnn_epilogue {
-  const float *scale;   /* [K] fp32 */
-  const float *bias;    /* [K] fp32 */
-  const void *residual; /* as y, in the task's dtype and layout */
-} cudnn_epilogue;
-
 /* "conv", "conv+scale+bias+residual+relu": the graph in a winners file. */
-enum { CUDNN_GRAPH_NAME = 40 };
-void cudnn_graph_name(unsigned fuse, char name[CUDNN_GRAPH_NAME]);
+enum { CUDNN_GRAPH_NAME = 64 };
+void cudnn_graph_name(const cudnn_task *task, char name[CUDNN_GRAPH_NAME]);
 
 enum {
   CUDNN_BEST = 5,     /* plans that go into the real timing */
@@ -123,16 +114,14 @@ typedef struct cudnn_truth {
   const conv_reference *reference;
 } cudnn_truth;
 
-/* Finds plans for the task, over buffers that hold data: views[0 .. sets-1], epilogues likewise (NULL unless fused). With `truth`, plans
- * with a wrong result are dropped. Returns 0; 1: no cuDNN here, or no plan for this task, and `error` says so; -1: a CUDA error.
+/* Finds plans for the task, over buffers that hold data: views[0 .. sets-1]. With `truth`, plans with a wrong result are
+ * dropped. Returns 0; 1: no cuDNN here, or no plan for this task, and `error` says so; -1: a CUDA error.
  * Close it before the buffers go. */
-int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, const cudnn_epilogue *epilogues, int sets,
-                        const cudnn_options *options, const cudnn_truth *truth, char *error, size_t error_size);
+int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, int sets, const cudnn_options *options, const cudnn_truth *truth, char *error, size_t error_size);
 void cudnn_baseline_close(cudnn_baseline *b);
 
 /* One plan by its tag, without a search, as plan[0]. Errors as above. */
-int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, const cudnn_epilogue *epilogues, int sets,
-                        const cudnn_options *options, const cudnn_truth *truth, char *error, size_t error_size);
+int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, int sets, const cudnn_options *options, const cudnn_truth *truth, char *error, size_t error_size);
 
 /* A contender's enqueue (common/harness/timing.h); usable in graph capture. All sets share one workspace. */
 typedef struct cudnn_runner {

@@ -125,7 +125,6 @@ typedef struct cudnn_bench {
   cudnnHandle_t handle;
   const cudnn_task *task;
   const conv_buffers *views;
-  const cudnn_epilogue *epilogues;
   int sets;
   void *workspace;
   size_t workspace_bytes;
@@ -137,7 +136,7 @@ typedef struct cudnn_bench {
 } cudnn_bench;
 
 /* Returns 0, or -1 with a line in `error`. Free with bench_free either way. */
-int bench_open(cudnn_bench *b, const cudnn_task *task, const conv_buffers *views, const cudnn_epilogue *epilogues, int sets, char *error, size_t error_size);
+int bench_open(cudnn_bench *b, const cudnn_task *task, const conv_buffers *views, int sets, char *error, size_t error_size);
 int bench_workspace(cudnn_bench *b, size_t bytes); /* replaces the workspace; 0, or -1 where there is no room */
 void bench_free(cudnn_bench *b);
 

@@ -7,18 +7,18 @@
 
 #ifndef HAVE_CUDNN
 
-int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, const cudnn_epilogue *epilogues, int sets,
+int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, int sets,
                         const cudnn_options *options, const cudnn_truth *truth, char *error, size_t error_size) {
-  (void)task, (void)views, (void)epilogues, (void)sets, (void)options, (void)truth;
+  (void)task, (void)views, (void)sets, (void)options, (void)truth;
   *b = (cudnn_baseline){.heuristic = -1};
   snprintf(error, error_size, "%s", cudnn_describe());
   return 1;
 }
 
-int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, const cudnn_epilogue *epilogues, int sets,
+int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, int sets,
                         const cudnn_options *options, const cudnn_truth *truth, char *error, size_t error_size) {
   (void)tag;
-  return cudnn_baseline_open(b, task, views, epilogues, sets, options, truth, error, error_size);
+  return cudnn_baseline_open(b, task, views, sets, options, truth, error, error_size);
 }
 
 void cudnn_baseline_close(cudnn_baseline *b) { *b = (cudnn_baseline){.heuristic = -1}; }
@@ -37,7 +37,6 @@ typedef struct cudnn_session {
   conv_problem problem;
   cudnn_task task;
   conv_buffers *views;
-  cudnn_epilogue *epilogues;
   cudnn_graph graph[LAYOUT_COUNT]; /* graph[0]: in the task's layout (fp16: NHWC) */
   int graphs;
   cudnn_bench bench;
@@ -62,13 +61,13 @@ static int choose_layouts(const cudnn_task *task, const cudnn_options *options, 
   for (int i = 0; i < LAYOUT_COUNT; i++) {
     const conv_layout layout = (conv_layout)((task->layout + i) % LAYOUT_COUNT);
     bool wanted = named ? options->layouts[layout] : task->dtype == DTYPE_FP16 ? layout == LAYOUT_NHWC : true;
-    if (task->fuse) wanted = layout == task->layout; /* the residual lies as the caller laid it */
+    if (!epilogue_empty(&task->epilogue)) wanted = layout == task->layout; /* the residual lies as the caller laid it */
     if (wanted) chosen[count++] = layout;
   }
   return count;
 }
 
-static int open_session(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, const cudnn_epilogue *epilogues, int sets,
+static int open_session(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, int sets,
                         const cudnn_options *options, char *error, size_t error_size) {
   *b = (cudnn_baseline){.heuristic = -1};
   if (!cudnn_version()) {
@@ -77,15 +76,14 @@ static int open_session(cudnn_baseline *b, const cudnn_task *task, const conv_bu
   }
   cudnn_session *s = b->session = calloc(1, sizeof *s);
   if (s) s->views = copy_of(views, (size_t)sets * sizeof *views);
-  if (s && epilogues) s->epilogues = copy_of(epilogues, (size_t)sets * sizeof *epilogues);
-  if (!s || !s->views || (epilogues && !s->epilogues)) {
+  if (!s || !s->views) {
     snprintf(error, error_size, "no host memory for cuDNN's plans");
     return -1;
   }
   s->problem = *task->problem;
   s->task = *task;
   s->task.problem = &s->problem;
-  if (bench_open(&s->bench, &s->task, s->views, s->epilogues, sets, error, error_size)) return -1;
+  if (bench_open(&s->bench, &s->task, s->views, sets, error, error_size)) return -1;
   conv_layout layout[LAYOUT_COUNT];
   const int layouts = choose_layouts(task, options, layout);
   for (int i = 0; i < layouts; i++) {
@@ -115,7 +113,6 @@ void cudnn_baseline_close(cudnn_baseline *b) {
     for (int i = 0; i < s->graphs; i++) cudnn_graph_free(&s->graph[i]);
     bench_free(&s->bench);
     free(s->views);
-    free(s->epilogues);
     free(s);
   }
   free(b->all);
@@ -294,9 +291,9 @@ static void remember(const cudnn_baseline *b, const cudnn_task *task, const cudn
   if (cudnn_winners_append(o->append_to, task, o->gpu, cudnn_version(), o->workspace_limit, &winners, error, sizeof error)) fprintf(stderr, "%s\n", error);
 }
 
-int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, const cudnn_epilogue *epilogues, int sets,
+int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, int sets,
                         const cudnn_options *options, const cudnn_truth *truth, char *error, size_t error_size) {
-  int status = open_session(b, task, views, epilogues, sets, options, error, error_size);
+  int status = open_session(b, task, views, sets, options, error, error_size);
   if (!status) {
     plan_search *search = &b->session->search;
     const cudnn_options *o = &search->options;
@@ -324,11 +321,11 @@ int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_bu
   return closed_unless_good(b, status);
 }
 
-int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, const cudnn_epilogue *epilogues, int sets,
+int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, int sets,
                         const cudnn_options *options, const cudnn_truth *truth, char *error, size_t error_size) {
   char one[1][CUDNN_TAG];
   snprintf(one[0], CUDNN_TAG, "%s", tag);
-  int status = open_session(b, task, views, epilogues, sets, options, error, error_size);
+  int status = open_session(b, task, views, sets, options, error, error_size);
   if (!status) {
     try_tags(b->session, (const char(*)[CUDNN_TAG])one, 1);
     status = conclude(b, truth, false, error, error_size);

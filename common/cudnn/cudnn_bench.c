@@ -10,8 +10,8 @@ enum { LEAST_LAUNCHES = 10, MOST_LAUNCHES = 512, SAMPLES = 3 };
 static const double sample_us = 4000; /* a sample need not take longer */
 static const double loading_us = 1e6; /* nor does loading a plan's kernels */
 
-int bench_open(cudnn_bench *b, const cudnn_task *task, const conv_buffers *views, const cudnn_epilogue *epilogues, int sets, char *error, size_t error_size) {
-  *b = (cudnn_bench){.task = task, .views = views, .epilogues = epilogues, .sets = sets};
+int bench_open(cudnn_bench *b, const cudnn_task *task, const conv_buffers *views, int sets, char *error, size_t error_size) {
+  *b = (cudnn_bench){.task = task, .views = views, .sets = sets};
   const cudnnStatus_t made = cudnn.Create(&b->handle);
   if (made) {
     b->handle = NULL;
@@ -80,8 +80,7 @@ static cudnn_pool *pack_of(cudnn_bench *b, const cudnn_graph *g, int set) {
   cudnn_pool *pool = &b->packs[set * LAYOUT_COUNT + (int)g->layout];
   if (pool->count > 0) return pool;
   const conv_buffers *view = &b->views[set];
-  const cudnn_epilogue none = {0}, *epilogue = b->epilogues ? &b->epilogues[set] : &none;
-  const void *const at[UID_COUNT] = {view->x, view->w, view->y, epilogue->scale, epilogue->bias, epilogue->residual};
+  const void *const at[UID_COUNT] = {view->x, view->w, view->y, view->scale, view->bias, view->residual};
   const void *pointers[UID_COUNT];
   for (int i = 0; i < g->uids; i++) pointers[i] = at[g->uid[i] - UID_X];
   cudnnBackendDescriptor_t pack = pool_create(pool, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

@@ -20,7 +20,7 @@ error_rule cudnn_rule(const cudnn_task *task, unsigned notes, bool random) {
   if (notes >> CUDNN_NUMERICAL_NOTE_TENSOR_CORE & 1) rule.growth = fmax(rule.growth, 2 * UNIT_ROUNDOFF_FP32 * (terms / 8 + 8));
   if (rule.shared) rule.growth = fmax(rule.growth, growth_winograd(terms, WINOGRAD_4X4_NORM, random));
   if (rule.shared && task->dtype == DTYPE_FP16) rule.growth += WINOGRAD_4X4_NORM * UNIT_ROUNDOFF_FP16; /* transformed values are kept in the dtype */
-  if (task->fuse) rule.growth += FUSE_COUNT * UNIT_ROUNDOFF_FP32;
+  rule.growth += epilogue_growth(&task->epilogue, random);
   return rule;
 }
 
@@ -83,7 +83,8 @@ int cudnn_check(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, const
   for (int role = 0; role < 3; role++) shape[role] = tensor_describe(task->problem, (tensor_role)role, task->dtype, g->layout);
   buffer_sets set = buffer_sets_plan(ON_GPU, shape, 0);
   if (buffer_sets_alloc(&set, 1)) return fail(error, error_size, "device memory", "none left");
-  const conv_buffers view = buffer_view(&set, 0);
+  conv_buffers view = buffer_view(&set, 0);
+  view.scale = b->views[0].scale, view.bias = b->views[0].bias, view.residual = b->views[0].residual;
   cudnn_pool packs[LAYOUT_COUNT];
   memset(packs, 0, sizeof packs);
   cudnn_bench one = *b; /* the same workspace and stream, other tensors */

@@ -22,12 +22,13 @@ int cudnn_fastest(const cudnn_baseline *baseline, const contender *turn) {
 static void write_row(FILE *f, const cudnn_task *task, const machine *m, const cudnn_baseline *b, const contender *turn) {
   const int best = cudnn_fastest(b, turn), version = cudnn_version();
   const cudnn_candidate *plan = &b->plan[best];
-  const double floor_us = 1e6 * machine_floor(m, task->problem, task->pass, task->dtype);
+  const conv_operation operation = {.problem = *task->problem, .pass = task->pass, .epilogue = task->epilogue};
+  const double floor_us = 1e6 * machine_floor(m, &operation, task->dtype);
   conv_problem plain = *task->problem;
   char shape[256], graph[CUDNN_GRAPH_NAME], date[32], cuda[16], driver[16];
   plain.name[0] = 0, plain.repeat = 1;
   problem_print(&plain, shape, sizeof shape);
-  cudnn_graph_name(task->pass == PASS_FPROP ? task->fuse : 0, graph);
+  cudnn_graph_name(task, graph);
   version_text(m->runtime_version, cuda);
   version_text(m->driver_version, driver);
   const time_t now = time(NULL);

@@ -9,11 +9,10 @@
 
 #include "common/conv/tensor.h"
 
-void cudnn_graph_name(unsigned fuse, char name[CUDNN_GRAPH_NAME]) {
-  static const char *const part[FUSE_COUNT] = {"+scale", "+bias", "+residual", "+relu"};
-  snprintf(name, CUDNN_GRAPH_NAME, "conv");
-  for (int i = 0; i < FUSE_COUNT; i++)
-    if (fuse >> i & 1) strncat(name, part[i], CUDNN_GRAPH_NAME - 1 - strlen(name));
+void cudnn_graph_name(const cudnn_task *task, char name[CUDNN_GRAPH_NAME]) {
+  char epilogue[EPILOGUE_NAME] = "";
+  if (task->pass == PASS_FPROP) epilogue_print(&task->epilogue, epilogue);
+  snprintf(name, CUDNN_GRAPH_NAME, "conv%s", epilogue);
 }
 
 #ifdef HAVE_CUDNN
@@ -86,14 +85,15 @@ static const struct {
                     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
 };
 
-/* in (op) with -> out; with may be NULL. Math in fp32. */
-static cudnnBackendDescriptor_t make_pointwise(cudnn_graph *g, cudnnPointwiseMode_t mode, cudnnBackendDescriptor_t in, cudnnBackendDescriptor_t with,
+/* in (op) with -> out; with may be NULL. most: where a ReLU is cut off, 0: nowhere. Math in fp32. */
+static cudnnBackendDescriptor_t make_pointwise(cudnn_graph *g, cudnnPointwiseMode_t mode, double most, cudnnBackendDescriptor_t in, cudnnBackendDescriptor_t with,
                                                cudnnBackendDescriptor_t out) {
   cudnn_pool *pool = &g->pool;
   const cudnnDataType_t math = CUDNN_DATA_FLOAT;
   cudnnBackendDescriptor_t what = pool_create(pool, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   pool_set(pool, what, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
   pool_set(pool, what, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &math);
+  if (most > 0) pool_set(pool, what, CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, 1, &most);
   pool_finalize(pool, what, "pointwise");
   cudnnBackendDescriptor_t d = pool_create(pool, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   pool_set_descriptor(pool, d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, what);
@@ -104,27 +104,35 @@ static cudnnBackendDescriptor_t make_pointwise(cudnn_graph *g, cudnnPointwiseMod
   return d;
 }
 
-/* Appends scale, bias, residual and ReLU as asked, each from the tensor before it; the last one writes y. Returns the number of operations. */
+enum { STEPS = 4 };
+
+/* Appends scale, bias, residual and activation as asked, each from the tensor before it; the last one writes y. Returns the number of operations. */
 static int make_epilogue(cudnn_graph *g, const cudnn_task *task, const conv_tensor *y_shape, cudnnBackendDescriptor_t in, cudnnBackendDescriptor_t y,
-                         cudnnBackendDescriptor_t operations[FUSE_COUNT]) {
-  static const struct {
-    unsigned flag;
+                         cudnnBackendDescriptor_t operations[STEPS]) {
+  static const cudnnPointwiseMode_t activations[ACTIVATION_COUNT] = {[ACTIVATION_RELU] = CUDNN_POINTWISE_RELU_FWD, [ACTIVATION_RELU6] = CUDNN_POINTWISE_RELU_FWD,
+                                                                     [ACTIVATION_GELU] = CUDNN_POINTWISE_GELU_FWD, [ACTIVATION_SILU] = CUDNN_POINTWISE_SWISH_FWD};
+  const conv_epilogue *e = &task->epilogue;
+  const struct {
+    bool wanted;
     cudnnPointwiseMode_t mode;
-    int64_t uid;
-  } steps[FUSE_COUNT] = {{FUSE_SCALE, CUDNN_POINTWISE_MUL, UID_SCALE},
-                         {FUSE_BIAS, CUDNN_POINTWISE_ADD, UID_BIAS},
-                         {FUSE_RESIDUAL, CUDNN_POINTWISE_ADD, UID_RESIDUAL},
-                         {FUSE_RELU, CUDNN_POINTWISE_RELU_FWD, 0}};
+    int64_t uid; /* of what it reads; 0: nothing */
+  } steps[STEPS] = {{e->scale, CUDNN_POINTWISE_MUL, UID_SCALE},
+                    {e->bias, CUDNN_POINTWISE_ADD, UID_BIAS},
+                    {e->residual, CUDNN_POINTWISE_ADD, UID_RESIDUAL},
+                    {e->activation != ACTIVATION_NONE, activations[e->activation], 0}};
   const int K = task->problem->K, per_channel[4] = {1, K, 1, 1};
   const int64_t stride[4] = {K, 1, K, K};
-  int count = 0;
-  for (int i = 0; i < FUSE_COUNT; i++) {
-    if (!(task->fuse & steps[i].flag)) continue;
-    const bool last = task->fuse < 2 * steps[i].flag; /* flags are in the order of the steps */
-    cudnnBackendDescriptor_t with = NULL, out = last ? y : make_like(g, UID_VIRTUAL + 1 + i, y_shape, CUDNN_DATA_FLOAT);
-    if (steps[i].flag == FUSE_RESIDUAL) with = make_like(g, UID_RESIDUAL, y_shape, data_type(task->dtype));
-    if (steps[i].flag == FUSE_SCALE || steps[i].flag == FUSE_BIAS) with = make_tensor(g, steps[i].uid, per_channel, stride, CUDNN_DATA_FLOAT, 16);
-    operations[count++] = make_pointwise(g, steps[i].mode, in, with, out);
+  int last = STEPS - 1, count = 0;
+  while (last > 0 && !steps[last].wanted) last--;
+  for (int i = 0; i <= last; i++) {
+    if (!steps[i].wanted) continue;
+    const double most = steps[i].uid == 0 && e->activation == ACTIVATION_RELU6 ? 6 : 0;
+    cudnnBackendDescriptor_t with = NULL, out = i == last ? y : make_like(g, UID_VIRTUAL + 1 + i, y_shape, CUDNN_DATA_FLOAT);
+    if (steps[i].uid == UID_RESIDUAL)
+      with = make_like(g, UID_RESIDUAL, y_shape, data_type(task->dtype));
+    else if (steps[i].uid)
+      with = make_tensor(g, steps[i].uid, per_channel, stride, CUDNN_DATA_FLOAT, 16);
+    operations[count++] = make_pointwise(g, steps[i].mode, most, in, with, out);
     in = out;
   }
   return count;
@@ -136,12 +144,12 @@ int cudnn_graph_make(cudnn_graph *g, const cudnn_task *task, conv_layout layout,
   *g = (cudnn_graph){.layout = layout, .device = device};
   cudnn_pool *pool = &g->pool;
   conv_tensor shape[3];
-  cudnnBackendDescriptor_t tensor[3], operations[1 + FUSE_COUNT], conv_result;
+  cudnnBackendDescriptor_t tensor[3], operations[1 + STEPS], conv_result;
   for (int role = 0; role < 3; role++) {
     shape[role] = tensor_describe(p, (tensor_role)role, task->dtype, layout);
     tensor[role] = make_like(g, UID_X + role, &shape[role], data_type(task->dtype));
   }
-  const unsigned fuse = task->pass == PASS_FPROP ? task->fuse : 0;
+  const bool fuse = task->pass == PASS_FPROP && !epilogue_empty(&task->epilogue);
   conv_result = fuse ? make_like(g, UID_VIRTUAL, &shape[TENSOR_Y], CUDNN_DATA_FLOAT) : tensor[TENSOR_Y];
   cudnnBackendDescriptor_t convolution = make_convolution(g, p);
   operations[0] = pool_create(pool, passes[task->pass].operation);

@@ -26,7 +26,7 @@ static cudaError_t check(void *context, int first, int count) {
   if (plan->layout != s->t->layout) return cudaSuccess;
   const cudaError_t status = buffer_download(turn->trial->sets, first, (int)s->output, s->host[s->output].data);
   if (status) return status;
-  const cudnn_task task = {.problem = s->t->problem, .pass = s->t->pass, .dtype = s->t->dtype, .layout = s->t->layout};
+  const cudnn_task task = {.problem = s->t->problem, .pass = s->t->pass, .dtype = s->t->dtype, .layout = s->t->layout, .epilogue = s->t->epilogue};
   const error_rule rule = cudnn_rule(&task, plan->note_bits, s->reference.random);
   turn->wrong = !verify_output(&s->host[s->output], &s->reference, COMPARE_BOUND, rule, NULL).right;
   return cudaSuccess;
@@ -35,13 +35,18 @@ static cudaError_t check(void *context, int first, int count) {
 int cudnn_trial_open(cudnn_trial *c, trial_state *s, const buffer_sets *sets, const cudnn_options *options, contender contenders[CUDNN_CONTENDERS]) {
   const trial *t = s->t;
   *c = (cudnn_trial){.baseline = {.heuristic = -1}, .state = s, .sets = sets};
-  const cudnn_task task = {.problem = t->problem, .pass = t->pass, .dtype = t->dtype, .layout = t->layout};
+  const cudnn_task task = {.problem = t->problem, .pass = t->pass, .dtype = t->dtype, .layout = t->layout, .epilogue = t->epilogue};
   const cudnn_truth truth = {&s->host[s->input_a], &s->host[s->input_b], &s->reference};
   conv_buffers *views = calloc((size_t)sets->count, sizeof *views);
   char error[CUDNN_ERROR] = "no host memory";
+  if (t->pass != PASS_FPROP && !epilogue_empty(&t->epilogue)) {
+    free(views);
+    snprintf(c->note, sizeof c->note, "no graph for an epilogue behind %s", pass_name(t->pass));
+    return 0;
+  }
   int status = views ? 0 : 1;
   for (int i = 0; views && i < sets->count; i++) views[i] = buffer_view(sets, i);
-  if (!status) status = cudnn_baseline_open(&c->baseline, &task, views, NULL, sets->count, options, &truth, error, sizeof error);
+  if (!status) status = cudnn_baseline_open(&c->baseline, &task, views, sets->count, options, &truth, error, sizeof error);
   free(views);
   if (status) {
     snprintf(c->note, sizeof c->note, "%.255s", error);

@@ -23,7 +23,7 @@ static void make_key(const cudnn_task *task, const char *gpu, int version, size_
   for (const char *c = gpu; *c && n < sizeof name - 1; c++) name[n++] = *c == '"' || *c == '\n' ? '\'' : *c;
   name[n] = 0;
   problem_print(&plain, shape, sizeof shape);
-  cudnn_graph_name(task->pass == PASS_FPROP ? task->fuse : 0, graph);
+  cudnn_graph_name(task, graph);
   snprintf(key, KEY, "\"%s\",%d,%s,%s,%s,%s,%s,%zu,", name, version, shape, pass_name(task->pass), dtype_name(task->dtype), layout_name(task->layout), graph,
            workspace_limit);
 }

@@ -10,8 +10,7 @@ typedef struct cudnn_work {
   conv_reference reference; /* with the fused operations applied; empty unless asked for */
   buffer_sets sets;         /* enough that the L2 cache is cold */
   conv_buffers *views;
-  cudnn_epilogue *epilogues; /* NULL unless fused */
-  void *extra;               /* device: scale, bias, residuals */
+  epilogue_data fused;      /* on the host */
 } cudnn_work;
 
 /* Makes all of it from random numbers; the reference if `check`. Returns 0, or -1 with a line in `error`. Free with cudnn_work_free

@@ -26,7 +26,7 @@ static unsigned char *part_address(const buffer_sets *sets, int set, int part) {
 /* Tells the emulator's checker where the arrays lie inside the allocation; all else in it is out of bounds. */
 static void mark_arrays(const buffer_sets *sets) {
 #ifdef CUDA_EMULATOR
-  static const char *const name[PART_COUNT] = {"x", "w", "y", "workspace"};
+  static const char *const name[PART_COUNT] = {"x", "w", "y", "residual", "scale", "bias", "workspace"};
   for (int i = 0; sets->place == ON_GPU && i < sets->count * PART_COUNT; i++) {
     const int set = i / PART_COUNT, part = i % PART_COUNT;
     if (sets->bytes[part] && (part != PART_WORKSPACE || set == 0)) emu_mark_array(part_address(sets, set, part), sets->bytes[part], name[part]);
@@ -37,10 +37,21 @@ static void mark_arrays(const buffer_sets *sets) {
 }
 
 buffer_sets buffer_sets_plan(conv_place place, const conv_tensor shapes[3], size_t workspace_bytes) {
+  return buffer_sets_plan_fused(place, shapes, NULL, workspace_bytes);
+}
+
+buffer_sets buffer_sets_plan_fused(conv_place place, const conv_tensor shapes[3], const epilogue_data *fused, size_t workspace_bytes) {
   buffer_sets sets = {.place = place};
+  const size_t bytes[PART_COUNT] = {tensor_bytes(&shapes[TENSOR_X]),
+                                    tensor_bytes(&shapes[TENSOR_W]),
+                                    tensor_bytes(&shapes[TENSOR_Y]),
+                                    fused ? tensor_bytes(&fused->residual) : 0,
+                                    fused ? tensor_bytes(&fused->scale) : 0,
+                                    fused ? tensor_bytes(&fused->bias) : 0,
+                                    workspace_bytes};
   for (int part = 0; part < PART_COUNT; part++) {
     size_t *end = part == PART_WORKSPACE ? &sets.tail_bytes : &sets.set_bytes;
-    sets.bytes[part] = part == PART_WORKSPACE ? workspace_bytes : tensor_bytes(&shapes[part]);
+    sets.bytes[part] = bytes[part];
     if (sets.bytes[part] == 0) continue;
     sets.offset[part] = *end + GUARD_BYTES;
     *end = (sets.offset[part] + sets.bytes[part] + GUARD_BYTES + 511) / 512 * 512;
@@ -91,6 +102,14 @@ cudaError_t buffer_upload(const buffer_sets *sets, int part, const void *host) {
   return copy(sets, part_address(sets, 0, part), host, sets->bytes[part], cudaMemcpyHostToDevice);
 }
 
+cudaError_t buffer_upload_fused(const buffer_sets *sets, const epilogue_data *fused) {
+  const conv_tensor *const from[3] = {&fused->residual, &fused->scale, &fused->bias};
+  cudaError_t status = cudaSuccess;
+  for (int i = 0; i < 3 && !status; i++)
+    if (from[i]->count) status = buffer_upload(sets, PART_RESIDUAL + i, from[i]->data);
+  return status;
+}
+
 cudaError_t buffer_replicate(const buffer_sets *sets) {
   cudaError_t status = cudaSuccess;
   for (int filled = 1; filled < sets->count && !status; filled *= 2) { /* twice as much with every copy */
@@ -122,6 +141,9 @@ conv_buffers buffer_view(const buffer_sets *sets, int set) {
   return (conv_buffers){.x = part_address(sets, set, TENSOR_X),
                         .w = part_address(sets, set, TENSOR_W),
                         .y = part_address(sets, set, TENSOR_Y),
+                        .residual = part_address(sets, set, PART_RESIDUAL),
+                        .scale = (const float *)(const void *)part_address(sets, set, PART_SCALE),
+                        .bias = (const float *)(const void *)part_address(sets, set, PART_BIAS),
                         .workspace = part_address(sets, set, PART_WORKSPACE)};
 }
 

@@ -1,14 +1,15 @@
 /* Memory a kernel works on: poisoned before, guarded on both sides, several sets so that a cache can be kept cold. */
 #pragma once
-#include "common/harness/kernel.h"
+#include "common/conv/epilogue.h"
 #include "common/conv/tensor.h"
+#include "common/harness/kernel.h"
 
 enum { GUARD_BYTES = 16 * 1024 }; /* a row of the 4000-pixel image: writes "one row too far" land here */
 
-/* The parts of a set: the three tensors by tensor_role, and the workspace. */
-enum { PART_WORKSPACE = 3, PART_COUNT = 4 };
+/* The parts of a set: the three tensors by tensor_role, what an epilogue reads, and the workspace. */
+enum { PART_RESIDUAL = 3, PART_SCALE, PART_BIAS, PART_WORKSPACE, PART_COUNT };
 
-/* `count` equal sets in one allocation. A set is guard, x, guard, guard, w, guard, guard, y, guard: a guard begins at the very next byte after its part, and
+/* `count` equal sets in one allocation. A set is guard, x, guard, guard, w, guard, guard, y, guard, and so on: a guard begins at the very next byte after its part, and
  * every part is 512-byte aligned. Behind the last set: guard, workspace, guard, once for all sets, as a program keeps one workspace for all its layers (so
  * does the harness with cuDNN's plans). A part of 0 bytes has no address. */
 typedef struct buffer_sets {
@@ -20,14 +21,16 @@ typedef struct buffer_sets {
   unsigned char *base;
 } buffer_sets;
 
-/* Sizes of a set for these tensors; allocates nothing. */
+/* Sizes of a set for these tensors; allocates nothing. fused: what an epilogue reads (NULL: none). */
 buffer_sets buffer_sets_plan(conv_place place, const conv_tensor shapes[3], size_t workspace_bytes);
+buffer_sets buffer_sets_plan_fused(conv_place place, const conv_tensor shapes[3], const epilogue_data *fused, size_t workspace_bytes);
 
 /* Allocates `count` sets and puts guards and poison into the first. Returns cudaErrorMemoryAllocation when there is no room. */
 cudaError_t buffer_sets_alloc(buffer_sets *sets, int count);
 void buffer_sets_free(buffer_sets *sets);
 
 cudaError_t buffer_upload(const buffer_sets *sets, int part, const void *host); /* into the first set */
+cudaError_t buffer_upload_fused(const buffer_sets *sets, const epilogue_data *fused); /* the epilogue's parts, into the first set */
 cudaError_t buffer_replicate(const buffer_sets *sets);                         /* the first set into all others, guards and all; not the workspace */
 cudaError_t buffer_download(const buffer_sets *sets, int set, int part, void *host);
 cudaError_t buffer_poison(const buffer_sets *sets, int set, int part); /* NaN in every type: 0xFF bytes */

@@ -1,6 +1,8 @@
 /* The machine a run happens on. See machine.h. */
 #include "common/harness/machine.h"
 
+#include "common/conv/epilogue.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,10 +99,10 @@ double machine_memory_seconds(const machine_peaks *peaks, conv_traffic bytes) {
   return bytes.read * read + bytes.written * write;
 }
 
-double machine_floor(const machine *m, const conv_problem *p, conv_pass pass, conv_dtype dtype) {
+double machine_floor(const machine *m, const conv_operation *o, conv_dtype dtype) {
   const double flops = dtype == DTYPE_FP16 ? m->peaks.fp16_flops : m->peaks.fp32_flops;
   if (flops <= 0 || m->peaks.copy_per_second <= 0) return 0;
-  const double compute = 2 * problem_macs(p) / flops, memory = machine_memory_seconds(&m->peaks, problem_traffic(p, pass, dtype));
+  const double compute = 2 * problem_macs(&o->problem) / flops, memory = machine_memory_seconds(&m->peaks, operation_traffic(o, dtype));
   return compute > memory ? compute : memory;
 }
 

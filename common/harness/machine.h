@@ -36,5 +36,5 @@ double machine_power_watts(const machine *m);
 /* Seconds to move these bytes: reads at the rate of reads, and writes at the rate that together with it makes a copy's. */
 double machine_memory_seconds(const machine_peaks *peaks, conv_traffic bytes);
 
-/* The least time in seconds that the problem can take on this machine: max(flops / peak, memory's seconds); 0 if peaks are unknown. */
-double machine_floor(const machine *m, const conv_problem *p, conv_pass pass, conv_dtype dtype);
+/* The least time in seconds that the operation can take on this machine: max(flops / peak, memory's seconds); 0 if peaks are unknown. */
+double machine_floor(const machine *m, const conv_operation *o, conv_dtype dtype);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/conv/epilogue.h"
 #include "common/conv/tensor.h"
 #include "common/harness/plan.h"
 
@@ -29,6 +30,8 @@ static const char help_text[] =
     "  --random N         N small random problems: groups, strides, dilation, uneven padding (a function of --seed);\n"
     "                     with kernels named: N for each of them that it can do\n"
     "  --batch N          every problem with N images\n"
+    "  --fuse LIST        scale, bias, residual and one of relu, relu6, gelu, silu, between commas: what happens to each result before it is\n"
+    "                     stored; kernels that cannot say so\n"
     "  --pass PASS        fprop, dgrad, wgrad or all (default: all)\n"
     "  --dtype TYPE       fp32 or fp16 (default: whatever the kernels do)\n"
     "  --layout LAYOUT    NCHW or NHWC (default: whatever the kernels do)\n"
@@ -158,7 +161,7 @@ static int set_batch(conv_problem *p, int batch) {
 }
 
 int options_parse(step_options *o, const conv_step *step, int argc, char **argv) {
-  enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, KERNEL, LIST, WHICH, EXACT, NO_TIME, NO_CUDNN, SEARCH_CUDNN, SEARCH_SECONDS, SEED, CSV, JSON, X, W, DY, OUT, RANDOM, HELP };
+  enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, KERNEL, LIST, WHICH, EXACT, NO_TIME, NO_CUDNN, SEARCH_CUDNN, SEARCH_SECONDS, SEED, CSV, JSON, X, W, DY, OUT, RANDOM, FUSE_LIST, HELP };
   static const struct option table[] = {
       {"shape", required_argument, 0, SHAPE}, {"suite", required_argument, 0, SUITE},   {"batch", required_argument, 0, BATCH},
       {"pass", required_argument, 0, PASS},   {"dtype", required_argument, 0, DTYPE},   {"layout", required_argument, 0, LAYOUT},
@@ -168,7 +171,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       {"json", required_argument, 0, JSON},   {"x", required_argument, 0, X},           {"w", required_argument, 0, W},
       {"dy", required_argument, 0, DY},       {"out", required_argument, 0, OUT},       {"random", required_argument, 0, RANDOM},
       {"help", no_argument, 0, HELP},         {"no-cudnn", no_argument, 0, NO_CUDNN},   {"search-cudnn", no_argument, 0, SEARCH_CUDNN},
-      {"search-seconds", required_argument, 0, SEARCH_SECONDS},
+      {"search-seconds", required_argument, 0, SEARCH_SECONDS}, {"fuse", required_argument, 0, FUSE_LIST},
       {0},
   };
   *o = (step_options){.timing = true, .cudnn = true, .seed = 1};
@@ -177,6 +180,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
   for (int i = 0; i < LAYOUT_COUNT; i++) o->layouts[i] = true;
   const char *shape = NULL, *suite = NULL;
   long long batch = 0, random = 0, number = 0;
+  char wrong[EPILOGUE_NAME];
   int option, failed = 0;
   while (!failed && (option = getopt_long(argc, argv, "", table, NULL)) != -1) {
     switch (option) {
@@ -202,12 +206,19 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       case DY: o->npy_in[TENSOR_Y] = optarg; break;
       case OUT: o->npy_out = optarg; break;
       case RANDOM: failed = parse_integer("--random", optarg, 1, 1000000, &random); break;
+      case FUSE_LIST:
+        if (epilogue_parse(&o->epilogue, optarg, wrong)) failed = bad("--fuse", "scale, bias, residual and one of relu, relu6, gelu, silu, each once", wrong);
+        break;
       case HELP: print_help(step, argv[0]); return 1;
       default: failed = -1; break; /* getopt has printed its line */
     }
   }
   if (!failed && optind < argc) failed = bad(argv[0], "options only (see --help)", argv[optind]);
   if (!failed && !kernels_known(o, step)) failed = bad("--kernel", "auto or kernels of this step (see --help)", o->kernel);
+  if (!failed && !epilogue_empty(&o->epilogue)) { /* a gradient of filters is stored as it is */
+    if (!o->passes[PASS_FPROP] && !o->passes[PASS_DGRAD]) failed = bad("--fuse", "--pass fprop or dgrad", "wgrad");
+    o->passes[PASS_WGRAD] = false;
+  }
   if (!failed) failed = read_problems(o, shape, suite, (int)random);
   o->batch = (int)batch;
   for (int i = 0; !failed && i < o->suite.count; i++) failed = set_batch(&o->suite.problems[i], o->batch);

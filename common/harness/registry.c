@@ -3,12 +3,12 @@
 
 #include "common/harness/plan.h"
 
-const conv_choice *step_choose(const conv_step *step, const conv_problem *p, conv_pass pass, conv_dtype dtype, const conv_device *device, bool random, conv_plan *plan) {
+const conv_choice *step_choose(const conv_step *step, const conv_operation *o, conv_dtype dtype, const conv_device *device, bool random, conv_plan *plan) {
   for (int i = 0; i < step->rule_count; i++) {
     const conv_choice *c = &step->rule[i];
     const conv_kernel *k = c->kernel;
-    if (k->pass != pass || k->dtype != dtype || kernel_plan_pass(k, p, device, plan)) continue;
-    if (!c->when || c->when(p, pass, device, random)) return c;
+    if (k->pass != o->pass || k->dtype != dtype || kernel_plan(k, o, device, plan)) continue;
+    if (!c->when || c->when(&o->problem, o->pass, device, random)) return c;
   }
   return NULL;
 }

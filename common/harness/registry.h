@@ -29,7 +29,7 @@ typedef struct conv_step {
 } conv_step;
 
 /* The line of the rule that decides, and its kernel's plan; NULL: none does. */
-const conv_choice *step_choose(const conv_step *step, const conv_problem *p, conv_pass pass, conv_dtype dtype, const conv_device *device, bool random, conv_plan *plan);
+const conv_choice *step_choose(const conv_step *step, const conv_operation *o, conv_dtype dtype, const conv_device *device, bool random, conv_plan *plan);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,8 @@
 /* Results as rows. See report.h. */
 #include "common/harness/report.h"
 
+#include "common/conv/epilogue.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -12,7 +14,7 @@
 #include "common/harness/sources.h"
 
 static const char csv_header[] =
-    "gpu,sms,sm_clock_mhz,power_w,driver,cuda,cudnn,date,shape,name,count,pass,dtype,layout,kernel,source,status,exact,bound_share,plain_share,"
+    "gpu,sms,sm_clock_mhz,power_w,driver,cuda,cudnn,date,shape,name,count,pass,dtype,layout,graph,kernel,source,status,exact,bound_share,plain_share,"
     "us_median,us_min,us_p90,us_warm,samples,tflops,gbps,floor_us,floor_share,"
     "cudnn_best_us,cudnn_best_plan,cudnn_plain_share,cudnn_heur_us,cudnn_search,ratio_best,ratio_heur,note\n";
 
@@ -93,11 +95,14 @@ void report_machine(const report *r) {
     fprintf(r->text, "limits:  %.3g TFLOP/s fp32, %.3g GB/s (%s)\n", m->peaks.fp32_flops / 1e12, m->peaks.copy_per_second / 1e9, m->peaks.source);
 }
 
-void report_problem(const report *r, const conv_problem *p, conv_pass pass, conv_dtype dtype, conv_layout layout) {
-  char shape[256];
-  problem_print(p, shape, sizeof shape);
-  const double floor = machine_floor(r->machine, p, pass, dtype), megabytes = problem_bytes(p, pass, dtype) / 1e6;
-  fprintf(r->text, "\n%s  %s %s %s  %.3g GFLOP, %.3g MB", shape, pass_name(pass), dtype_name(dtype), layout_name(layout), 2e-9 * problem_macs(p), megabytes);
+void report_problem(const report *r, const conv_operation *o, conv_dtype dtype, conv_layout layout) {
+  char shape[256], epilogue[EPILOGUE_NAME];
+  problem_print(&o->problem, shape, sizeof shape);
+  epilogue_print(&o->epilogue, epilogue);
+  const conv_traffic bytes = operation_traffic(o, dtype);
+  const double floor = machine_floor(r->machine, o, dtype);
+  fprintf(r->text, "\n%s  %s%s %s %s  %.3g GFLOP, %.3g MB", shape, pass_name(o->pass), epilogue, dtype_name(dtype), layout_name(layout), 2e-9 * problem_macs(&o->problem),
+          1e-6 * (bytes.read + bytes.written));
   if (floor > 0) fprintf(r->text, ", floor %.4g us", 1e6 * floor);
   fprintf(r->text, "\n");
 }
@@ -124,7 +129,7 @@ static const char *const status_names[] = {[RESULT_UNVERIFIED] = "unverified", [
 
 /* What one row says, in both files. */
 typedef struct {
-  char shape[256], cuda[16], driver[16], cudnn[16];
+  char shape[256], graph[EPILOGUE_NAME + 8], cuda[16], driver[16], cudnn[16];
   double tflops, gbps, floor_us, floor_share;
 } figures;
 
@@ -134,15 +139,19 @@ static figures figures_of(const report *r, const result_row *row) {
   const conv_kernel *k = row->kernel;
   plain.name[0] = 0, plain.repeat = 1;
   problem_print(&plain, f.shape, sizeof f.shape);
+  char epilogue[EPILOGUE_NAME];
+  epilogue_print(&row->operation.epilogue, epilogue);
+  snprintf(f.graph, sizeof f.graph, "conv%s", epilogue);
   version_text(r->machine->runtime_version, f.cuda);
   version_text(r->machine->driver_version, f.driver);
-  f.floor_us = 1e6 * machine_floor(r->machine, row->problem, k->pass, k->dtype);
+  f.floor_us = 1e6 * machine_floor(r->machine, &row->operation, k->dtype);
   if (row->cudnn && row->cudnn->version)
     snprintf(f.cudnn, sizeof f.cudnn, "%d.%d.%d", row->cudnn->version / 10000, row->cudnn->version / 100 % 100, row->cudnn->version % 100);
   if (row->timed) {
     const double seconds = 1e-6 * row->time->median_us;
     f.tflops = 2 * problem_macs(row->problem) / seconds / 1e12;
-    f.gbps = problem_bytes(row->problem, k->pass, k->dtype) / seconds / 1e9;
+    const conv_traffic bytes = operation_traffic(&row->operation, k->dtype);
+    f.gbps = (bytes.read + bytes.written) / seconds / 1e9;
     f.floor_share = f.floor_us / row->time->median_us;
   }
   return f;
@@ -159,7 +168,7 @@ static void csv_row(const report *r, const result_row *row, const figures *f) {
   if (row->timed && row->time->power_watts > 0) fprintf(out, "%.0f", row->time->power_watts);
   fprintf(out, ",%s,%s,%s,%s,%s,", f->driver, f->cuda, f->cudnn, r->date, f->shape);
   csv_text(out, row->problem->name);
-  fprintf(out, ",%d,%s,%s,%s,%s,%s,%s,%s,", row->problem->repeat, pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), k->name,
+  fprintf(out, ",%d,%s,%s,%s,%s,%s,%s,%s,%s,", row->problem->repeat, pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), f->graph, k->name,
           source_hash(r->sources, k->name), status_names[row->status], row->exact_checked ? "yes" : "no");
   if (row->bound_checked) fprintf(out, "%.4f,%.4f", row->worst_share, row->plain_share);
   else fputc(',', out);
@@ -198,8 +207,8 @@ static void json_row(report *r, const result_row *row, const figures *f) {
   fprintf(out, ", \"sms\": %d, \"driver\": \"%s\", \"cuda\": \"%s\", \"date\": \"%s\", \"shape\": \"%s\", \"name\": ", r->machine->device.sm_count, f->driver,
           f->cuda, r->date, f->shape);
   json_text(out, row->problem->name);
-  fprintf(out, ", \"count\": %d, \"pass\": \"%s\", \"dtype\": \"%s\", \"layout\": \"%s\", \"kernel\": \"%s\", \"idea\": ", row->problem->repeat,
-          pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), k->name);
+  fprintf(out, ", \"count\": %d, \"pass\": \"%s\", \"dtype\": \"%s\", \"layout\": \"%s\", \"graph\": \"%s\", \"kernel\": \"%s\", \"idea\": ", row->problem->repeat,
+          pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), f->graph, k->name);
   json_text(out, k->idea);
   if (*source_hash(r->sources, k->name)) fprintf(out, ", \"source\": \"%s\"", source_hash(r->sources, k->name));
   fprintf(out, ", \"status\": \"%s\", \"exact\": %s", status_names[row->status], row->exact_checked ? "true" : "false");

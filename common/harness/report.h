@@ -17,6 +17,7 @@ typedef enum {
 typedef struct result_row {
   const conv_kernel *kernel;
   const conv_problem *problem;
+  conv_operation operation; /* the problem, its pass and epilogue */
   result_status status;
   char note[256];        /* why it was skipped or not verified, what was wrong, or what the reader should know of the timing */
   bool exact_checked;    /* the integer run was compared, and equal if status is RESULT_RIGHT */
@@ -51,7 +52,7 @@ typedef struct report {
  * replaced by a complete file or not at all. Returns 0, or -1 with one line in `error`. */
 int report_open(report *r, const machine *m, const char *csv_path, const char *json_path, char *error, size_t error_size);
 void report_machine(const report *r);
-void report_problem(const report *r, const conv_problem *p, conv_pass pass, conv_dtype dtype, conv_layout layout);
+void report_problem(const report *r, const conv_operation *o, conv_dtype dtype, conv_layout layout);
 void report_row(report *r, const result_row *row);
 /* Notes whether `chosen` was the fastest of the rows that were timed, if it is among two or more. */
 void report_choice(report *r, const result_row rows[], int count, const char *chosen);

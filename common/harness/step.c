@@ -12,7 +12,8 @@
 /* Leaves the kernel that the step's rule takes, where one was asked for; else only notes it. */
 static void choose(trial *t, const conv_step *step, const step_options *o) {
   conv_plan plan;
-  const conv_choice *choice = step_choose(step, t->problem, t->pass, t->dtype, &t->machine->device, !options_from_files(o), &plan);
+  const conv_operation operation = {.problem = *t->problem, .pass = t->pass, .epilogue = t->epilogue};
+  const conv_choice *choice = step_choose(step, &operation, t->dtype, &t->machine->device, !options_from_files(o), &plan);
   if (choice) t->chosen = choice->kernel->name;
   if (!o->kernel || strcmp(o->kernel, "auto") != 0) return;
   int last = t->kernel_count - 1;
@@ -33,7 +34,8 @@ static int list_kernels(const conv_step *step, const step_options *o, const mach
       if (!options_select(o, kernel)) continue;
       printf("  %-4s %s %s %s  %s\n", kernel->name, pass_name(kernel->pass), dtype_name(kernel->dtype), layout_name(kernel->layout), kernel->idea);
       conv_plan plan;
-      const char *reason = kernel_plan_pass(kernel, p, &m->device, &plan);
+      const conv_operation operation = {.problem = *p, .pass = kernel->pass, .epilogue = o->epilogue};
+      const char *reason = kernel_plan(kernel, &operation, &m->device, &plan);
       if (reason) {
         printf("       not this shape: %s\n", reason);
       } else if (kernel->place == ON_CPU) {
@@ -65,8 +67,9 @@ static int print_choices(const conv_step *step, const step_options *o, const mac
         p.name[0] = 0, p.repeat = 1;
         problem_print(&p, shape, sizeof shape);
         conv_plan plan, plan_of_files;
-        const conv_choice *c = step_choose(step, &p, (conv_pass)pass, (conv_dtype)dtype, &m->device, true, &plan);
-        const conv_choice *of_files = step_choose(step, &p, (conv_pass)pass, (conv_dtype)dtype, &m->device, false, &plan_of_files);
+        const conv_operation operation = {.problem = p, .pass = (conv_pass)pass, .epilogue = o->epilogue};
+        const conv_choice *c = step_choose(step, &operation, (conv_dtype)dtype, &m->device, true, &plan);
+        const conv_choice *of_files = step_choose(step, &operation, (conv_dtype)dtype, &m->device, false, &plan_of_files);
         if (!o->passes[pass] || !o->dtypes[dtype] || !c) continue;
         printf("%s,%s,%s,%s,\"%s\",\"%s\",%s\n", shape, pass_name((conv_pass)pass), dtype_name((conv_dtype)dtype), c->kernel->name, plan.words, c->words, of_files ? of_files->kernel->name : "");
       }
@@ -94,7 +97,7 @@ static int run_all(const conv_step *step, const step_options *o, const machine *
     for (int pass = 0; pass < PASS_COUNT; pass++)
       for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
         for (int layout = 0; layout < LAYOUT_COUNT; layout++) {
-          trial t = {.problem = &o->suite.problems[i], .pass = (conv_pass)pass, .dtype = (conv_dtype)dtype, .layout = (conv_layout)layout,
+          trial t = {.problem = &o->suite.problems[i], .pass = (conv_pass)pass, .epilogue = o->epilogue, .dtype = (conv_dtype)dtype, .layout = (conv_layout)layout,
                      .place = step->kernels[0]->place, .options = o, .machine = m, .gpu_reference = gpu_reference};
           if (collect(&t, step, o) == 0) continue;
           choose(&t, step, o);

@@ -24,7 +24,8 @@ static cudaError_t finish(const trial *t) { return t->place == ON_GPU ? cudaDevi
 
 bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *note, size_t note_size, cudaError_t *status) {
   for (int part = 0; part < PART_COUNT; part++) {
-    const char *name = part == PART_WORKSPACE ? "the workspace" : role_name((tensor_role)part, s->t->pass);
+    static const char *const names[PART_COUNT] = {[PART_RESIDUAL] = "the residual", [PART_SCALE] = "the scale", [PART_BIAS] = "the bias", [PART_WORKSPACE] = "the workspace"};
+    const char *name = names[part] ? names[part] : role_name((tensor_role)part, s->t->pass);
     bool damaged;
     int64_t where;
     if ((*status = buffer_check(sets, set, part, &damaged, &where))) return false;
@@ -32,9 +33,10 @@ bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *not
       snprintf(note, note_size, "wrote outside %s: byte %lld %s", name, (long long)(where < 0 ? -where : where + 1), where < 0 ? "before its start" : "after its end");
       return false;
     }
-    if (part == PART_WORKSPACE || part == (int)s->output) continue;
+    const conv_tensor *given = part == PART_RESIDUAL ? &s->fused.residual : part == PART_SCALE ? &s->fused.scale : part == PART_BIAS ? &s->fused.bias : &s->host[part];
+    if (part == PART_WORKSPACE || part == (int)s->output || given->count == 0) continue;
     if ((*status = buffer_download(sets, set, part, s->scratch.data))) return false;
-    if (memcmp(s->scratch.data, s->host[part].data, tensor_bytes(&s->host[part])) != 0) {
+    if (memcmp(s->scratch.data, given->data, tensor_bytes(given)) != 0) {
       snprintf(note, note_size, "changed its input %s", name);
       return false;
     }
@@ -43,12 +45,13 @@ bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *not
 }
 
 cudaError_t trial_upload(const trial_state *s, const buffer_sets *sets) {
-  const cudaError_t status = buffer_upload(sets, (int)s->input_a, s->host[s->input_a].data);
-  return status ? status : buffer_upload(sets, (int)s->input_b, s->host[s->input_b].data);
+  cudaError_t status = buffer_upload(sets, (int)s->input_a, s->host[s->input_a].data);
+  if (!status) status = buffer_upload(sets, (int)s->input_b, s->host[s->input_b].data);
+  return status ? status : buffer_upload_fused(sets, &s->fused);
 }
 
 conv_verdict trial_verdict(const trial_state *s, const conv_kernel *kernel, compare_mode mode) {
-  const error_rule rule = {.growth = kernel->growth(s->t->problem, s->reference.random), .shared = kernel->shares_error};
+  const error_rule rule = {.growth = kernel->growth(s->t->problem, s->reference.random) + epilogue_growth(&s->t->epilogue, s->reference.random), .shared = kernel->shares_error};
   return verify_output(&s->host[s->output], &s->reference, mode, rule, s->log);
 }
 
@@ -57,7 +60,7 @@ static cudaError_t verify_kernel(trial_state *s, int index, compare_mode mode, r
   const trial *t = s->t;
   const conv_kernel *kernel = t->kernels[index];
   const conv_plan *plan = &s->plans[index];
-  buffer_sets set = buffer_sets_plan(t->place, s->host, plan->workspace_bytes);
+  buffer_sets set = buffer_sets_plan_fused(t->place, s->host, &s->fused, plan->workspace_bytes);
   cudaError_t status = buffer_sets_alloc(&set, 1);
   if (status == cudaErrorMemoryAllocation) {
     row->status = RESULT_SKIPPED;
@@ -138,11 +141,18 @@ static int prepare(trial_state *s, compare_mode mode, int magnitude, char *error
     }
   }
   reference_free(&s->reference);
+  epilogue_free(&s->fused);
+  if (epilogue_fill(&s->fused, t->options->seed * 2 + (uint64_t)mode, mode == COMPARE_EXACT ? magnitude : 0)) {
+    snprintf(error, error_size, "no host memory for what the epilogue reads");
+    fprintf(stderr, "%s\n", error);
+    return 1;
+  }
   const bool use_gpu = t->gpu_reference && problem_macs(t->problem) > macs_for_gpu_reference;
   if (reference_compute(&s->reference, t->problem, t->pass, &s->host[s->input_a], &s->host[s->input_b], !from_files, use_gpu, error, error_size)) {
     fprintf(stderr, "%s\n", error);
     return 1;
   }
+  if (!epilogue_empty(&t->epilogue)) reference_fuse(&s->reference, &t->epilogue, &s->fused);
   return from_files ? check_data(s) : 0;
 }
 
@@ -168,8 +178,9 @@ static bool fits_memory(const trial_state *s, char *why, size_t why_size) {
 
 /* Does the kernel stay exact on this problem's integers? */
 static bool is_exact(const trial *t, const conv_kernel *kernel, int magnitude) {
-  const int64_t factor = kernel->exact_factor ? kernel->exact_factor : 1;
-  return factor > 0 && magnitude > 0 && factor * magnitude * magnitude * problem_terms(t->problem, t->pass) < (1 << 24);
+  const int64_t factor = (kernel->exact_factor ? kernel->exact_factor : 1) * epilogue_exact_factor(&t->epilogue);
+  const int64_t added = epilogue_empty(&t->epilogue) ? 0 : EPILOGUE_ADDS;
+  return factor > 0 && magnitude > 0 && factor * magnitude * magnitude * problem_terms(t->problem, t->pass) + added < (1 << 24);
 }
 
 /* Which comparisons a kernel must pass: with integers, where the data is ours and its sums stay exact; and within the bound, but where --exact asks
@@ -276,6 +287,8 @@ int trial_run(const trial *t, report *r) {
   static result_row rows[TRIAL_KERNELS];
   static contender contenders[TRIAL_KERNELS];
   for (int role = 0; role < 3; role++) s.host[role] = tensor_describe(t->problem, (tensor_role)role, t->dtype, t->layout);
+  const conv_operation operation = {.problem = *t->problem, .pass = t->pass, .epilogue = t->epilogue};
+  s.fused = epilogue_describe(&t->epilogue, &s.host[s.output]);
   char why[256];
   const bool fits = fits_memory(&s, why, sizeof why);
   if (!fits && t->options->one_shape) {
@@ -284,17 +297,17 @@ int trial_run(const trial *t, report *r) {
   }
   for (int i = 0; i < t->kernel_count; i++) {
     const conv_kernel *k = t->kernels[i];
-    rows[i] = (result_row){.kernel = k, .problem = t->problem};
-    const char *reason = fits ? kernel_plan_pass(k, t->problem, &t->machine->device, &s.plans[i]) : why;
+    rows[i] = (result_row){.kernel = k, .problem = t->problem, .operation = operation};
+    const char *reason = fits ? kernel_plan(k, &operation, &t->machine->device, &s.plans[i]) : why;
     if (!reason) continue;
     rows[i].status = fits && s.plans[i].failed ? RESULT_WRONG : RESULT_SKIPPED;
     snprintf(rows[i].note, sizeof rows[i].note, "%s", reason);
   }
-  report_problem(r, t->problem, t->pass, t->dtype, t->layout);
+  report_problem(r, &operation, t->dtype, t->layout);
   int status = 0;
   if (fits) {
     const tensor_role larger = s.host[s.input_a].count > s.host[s.input_b].count ? s.input_a : s.input_b;
-    s.scratch = s.host[larger];
+    s.scratch = s.fused.residual.count > s.host[larger].count ? s.fused.residual : s.host[larger];
     for (int role = 0; role < 3 && !status; role++) status = tensor_alloc(&s.host[role]);
     if (!status) status = tensor_alloc(&s.scratch);
     if (status) {
@@ -305,6 +318,7 @@ int trial_run(const trial *t, report *r) {
   if (!status) status = run(&s, r, rows, contenders);
   for (int role = 0; role < 3; role++) tensor_free(&s.host[role]);
   tensor_free(&s.scratch);
+  epilogue_free(&s.fused);
   reference_free(&s.reference);
   return status;
 }

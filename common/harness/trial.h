@@ -8,6 +8,7 @@ enum { TRIAL_KERNELS = 32 };
 typedef struct trial {
   const conv_problem *problem;
   conv_pass pass;
+  conv_epilogue epilogue;
   conv_dtype dtype;
   conv_layout layout;
   conv_place place;

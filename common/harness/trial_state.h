@@ -12,6 +12,7 @@ typedef struct trial_state {
   FILE *log;           /* where mismatches are printed */
   conv_tensor host[3]; /* the inputs, and room to download the output */
   conv_tensor scratch; /* to download an input again */
+  epilogue_data fused; /* what the epilogue reads, if there is one */
   conv_reference reference;
   tensor_role input_a, input_b, output;
   conv_plan plans[TRIAL_KERNELS]; /* of the trial's kernels, made once */

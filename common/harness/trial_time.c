@@ -93,8 +93,8 @@ cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[]
     index[n++] = i;
   }
   if (n == 0) return cudaSuccess;
-  buffer_sets sets = buffer_sets_plan(t->place, s->host, workspace);
-  const size_t touched = sets.bytes[TENSOR_X] + sets.bytes[TENSOR_W] + sets.bytes[TENSOR_Y];
+  buffer_sets sets = buffer_sets_plan_fused(t->place, s->host, &s->fused, workspace);
+  const size_t touched = sets.bytes[TENSOR_X] + sets.bytes[TENSOR_W] + sets.bytes[TENSOR_Y] + sets.bytes[PART_RESIDUAL];
   const int wanted = timing_sets(touched, t->machine->device.l2_bytes);
   cudaError_t status = cudaErrorMemoryAllocation;
   for (int count = wanted; count > 0 && status == cudaErrorMemoryAllocation; count /= 2) status = buffer_sets_alloc(&sets, count);

@@ -19,7 +19,7 @@ static const char help_text[] =
     "  --dtype TYPE        fp32 or fp16 (default: fp16)\n"
     "  --layout LAYOUT     of the data: NCHW or NHWC (default: NHWC)\n"
     "  --only-layout       plans in that layout alone; else fp32 tries both, fp16 NHWC\n"
-    "  --fuse LIST         scale,bias,residual,relu after a forward convolution, any of them\n"
+    "  --fuse LIST         scale,bias,residual and relu, relu6, gelu or silu after a forward convolution, any of them\n"
     "  --workspace MIB     a plan's scratch memory at most (default: 1024)\n"
     "  --plans N           plans timed at most (default: 400)\n"
     "  --seconds S         of search at most (default: 10)\n"
@@ -39,7 +39,7 @@ typedef struct {
   bool passes[PASS_COUNT], check, list_all, only_layout, hopeless;
   conv_dtype dtype;
   conv_layout layout;
-  unsigned fuse;
+  conv_epilogue epilogue;
   const char *tag, *csv;
   cudnn_options search;
 } settings;
@@ -47,20 +47,6 @@ typedef struct {
 static int bad(const char *option, const char *expected, const char *got) {
   fprintf(stderr, "%s: expected %s, got \"%s\"\n", option, expected, got);
   return -1;
-}
-
-static int parse_fuse(const char *text, unsigned *fuse) {
-  static const char *const names[FUSE_COUNT] = {"scale", "bias", "residual", "relu"};
-  char copy[128], *rest = copy, *word;
-  snprintf(copy, sizeof copy, "%s", text);
-  while ((word = strsep(&rest, ","))) {
-    int found = -1;
-    for (int i = 0; i < FUSE_COUNT; i++)
-      if (strcmp(word, names[i]) == 0) found = i;
-    if (found < 0) return bad("--fuse", "scale, bias, residual or relu", word);
-    *fuse |= 1u << found;
-  }
-  return 0;
 }
 
 static int parse_number(const char *option, const char *text, double highest, double *value) {
@@ -105,6 +91,7 @@ static int parse(settings *s, int argc, char **argv) {
   };
   *s = (settings){.dtype = DTYPE_FP16, .layout = LAYOUT_NHWC, .check = true};
   const char *shape = NULL, *suite = NULL, *pass = "fprop";
+  char wrong[EPILOGUE_NAME];
   int option, failed = 0, batch = 0;
   double number = 0;
   while (!failed && (option = getopt_long(argc, argv, "", table, NULL)) != -1) {
@@ -125,7 +112,9 @@ static int parse(settings *s, int argc, char **argv) {
         if (!known) failed = bad("--layout", "NCHW or NHWC", optarg);
         break;
       case ONLY: s->only_layout = true; break;
-      case FUSE: failed = parse_fuse(optarg, &s->fuse); break;
+      case FUSE:
+        if (epilogue_parse(&s->epilogue, optarg, wrong)) failed = bad("--fuse", "scale, bias, residual and one of relu, relu6, gelu, silu, each once", wrong);
+        break;
       case WORKSPACE: failed = parse_number("--workspace", optarg, 1e6, &number), s->search.workspace_limit = (size_t)number << 20; break;
       case PLANS: failed = parse_number("--plans", optarg, 1e6, &number), s->search.most_plans = (int)number; break;
       case SECONDS: failed = parse_number("--seconds", optarg, 1e6, &s->search.most_seconds); break;
@@ -146,7 +135,7 @@ static int parse(settings *s, int argc, char **argv) {
   for (int i = 0; i < PASS_COUNT; i++) any |= s->passes[i] = strcmp(pass, pass_name((conv_pass)i)) == 0 || strcmp(pass, "all") == 0;
   if (!failed && optind < argc) failed = bad(argv[0], "options only (see --help)", argv[optind]);
   if (!failed && !any) failed = bad("--pass", "fprop, dgrad, wgrad or all", pass);
-  if (!failed && s->fuse && (s->passes[PASS_DGRAD] || s->passes[PASS_WGRAD])) failed = bad("--fuse", "--pass fprop", pass);
+  if (!failed && !epilogue_empty(&s->epilogue) && (s->passes[PASS_DGRAD] || s->passes[PASS_WGRAD])) failed = bad("--fuse", "--pass fprop", pass);
   if (!failed) failed = read_problems(s, shape, suite, batch);
   s->search.layouts[s->layout] = s->only_layout;
   if (s->search.any_math || s->search.direct) s->search.winners[0] = s->search.append_to = NULL;
@@ -196,19 +185,20 @@ static void print_counts(const cudnn_counts *c) {
 
 static int run(const settings *s, const machine *m, const conv_problem *problem, conv_pass pass) {
   char error[CUDNN_ERROR] = "", shape[256], graph[CUDNN_GRAPH_NAME];
-  const cudnn_task task = {.problem = problem, .pass = pass, .dtype = s->dtype, .layout = s->layout, .fuse = s->fuse};
+  const cudnn_task task = {.problem = problem, .pass = pass, .dtype = s->dtype, .layout = s->layout, .epilogue = s->epilogue};
+  const conv_operation operation = {.problem = *problem, .pass = pass, .epilogue = s->epilogue};
   cudnn_work w;
   cudnn_baseline b = {.heuristic = -1};
   contender turn[CUDNN_BEST + 1];
   problem_print(problem, shape, sizeof shape);
-  cudnn_graph_name(s->fuse, graph);
+  cudnn_graph_name(&task, graph);
   printf("\n%s %s %s %s %s, floor %.4g us\n", shape, pass_name(pass), dtype_name(s->dtype), layout_name(s->layout), graph,
-         1e6 * machine_floor(m, problem, pass, s->dtype));
+         1e6 * machine_floor(m, &operation, s->dtype));
   int status = cudnn_work_make(&w, &task, m, s->check, error, sizeof error);
   if (!status) {
     const cudnn_truth truth = {&w.host[pass_input_a(pass)], &w.host[pass_input_b(pass)], &w.reference}, *check = s->check ? &truth : NULL;
-    status = s->tag ? cudnn_plan_from_tag(&b, &task, s->tag, w.views, w.epilogues, w.sets.count, &s->search, check, error, sizeof error)
-                    : cudnn_baseline_open(&b, &task, w.views, w.epilogues, w.sets.count, &s->search, check, error, sizeof error);
+    status = s->tag ? cudnn_plan_from_tag(&b, &task, s->tag, w.views, w.sets.count, &s->search, check, error, sizeof error)
+                    : cudnn_baseline_open(&b, &task, w.views, w.sets.count, &s->search, check, error, sizeof error);
     print_counts(&b.counts);
   }
   if (!status) {

@@ -1,0 +1,107 @@
+/* What follows a convolution. See epilogue.h. */
+#include "common/conv/epilogue.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/conv/bound.h"
+#include "common/conv/random.h"
+
+static const char *const activation_names[ACTIVATION_COUNT] = {"", "relu", "relu6", "gelu", "silu"};
+/* Steepest slopes: of x * Phi(x) at sqrt(2), and of x / (1 + exp(-x)) at 2.4. */
+static const double steepest[ACTIVATION_COUNT] = {1, 1, 1, 1.13, 1.1};
+static const int own_roundings[ACTIVATION_COUNT] = {0, 0, 0, 8, 8};
+
+int epilogue_parse(conv_epilogue *e, const char *text, char wrong[EPILOGUE_NAME]) {
+  *e = (conv_epilogue){0};
+  while (true) {
+    const size_t length = strcspn(text, ",");
+    bool known = false;
+    snprintf(wrong, EPILOGUE_NAME, "%.*s", (int)(length < EPILOGUE_NAME ? length : EPILOGUE_NAME - 1), text);
+    if (strcmp(wrong, "scale") == 0) known = !e->scale, e->scale = true;
+    if (strcmp(wrong, "bias") == 0) known = !e->bias, e->bias = true;
+    if (strcmp(wrong, "residual") == 0) known = !e->residual, e->residual = true;
+    for (int a = 1; a < ACTIVATION_COUNT && !known; a++)
+      if (strcmp(wrong, activation_names[a]) == 0) known = e->activation == ACTIVATION_NONE, e->activation = (conv_activation)a;
+    if (!known) return -1;
+    if (text[length] == 0) return 0;
+    text += length + 1;
+  }
+}
+
+void epilogue_print(const conv_epilogue *e, char name[EPILOGUE_NAME]) {
+  snprintf(name, EPILOGUE_NAME, "%s%s%s%s%s", e->scale ? "+scale" : "", e->bias ? "+bias" : "", e->residual ? "+residual" : "", e->activation ? "+" : "",
+           activation_names[e->activation]);
+}
+
+epilogue_data epilogue_describe(const conv_epilogue *e, const conv_tensor *result) {
+  const int channels = result->dim[1];
+  const conv_tensor each = {.role = TENSOR_Y, .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .dim = {1, channels, 1, 1}, .stride = {channels, 1, 1, 1}, .count = channels};
+  epilogue_data data = {.scale = each, .bias = each, .residual = *result};
+  data.residual.data = NULL;
+  if (!e->scale) data.scale.count = 0;
+  if (!e->bias) data.bias.count = 0;
+  if (!e->residual) data.residual.count = 0;
+  return data;
+}
+
+int epilogue_fill(epilogue_data *data, uint64_t seed, int magnitude) {
+  conv_tensor *const part[3] = {&data->scale, &data->bias, &data->residual};
+  for (int i = 0; i < 3; i++) {
+    if (part[i]->count == 0) continue;
+    if (tensor_alloc(part[i])) return -1;
+    if (magnitude)
+      tensor_fill_integers(part[i], 3 * seed + (uint64_t)i, i ? 8 : 2); /* scales: 1 and 2, with both signs */
+    else
+      tensor_fill_normal(part[i], 3 * seed + (uint64_t)i);
+  }
+  return 0;
+}
+
+void epilogue_free(epilogue_data *data) {
+  tensor_free(&data->scale);
+  tensor_free(&data->bias);
+  tensor_free(&data->residual);
+}
+
+int epilogue_exact_factor(const conv_epilogue *e) { return own_roundings[e->activation] ? 0 : e->scale ? 2 : 1; }
+
+double epilogue_value(const conv_epilogue *e, double sum, double scale, double bias, double residual) {
+  const double t = (e->scale ? scale * sum : sum) + (e->bias ? bias : 0) + (e->residual ? residual : 0);
+  switch (e->activation) {
+    case ACTIVATION_RELU: return fmax(t, 0);
+    case ACTIVATION_RELU6: return fmin(fmax(t, 0), 6);
+    case ACTIVATION_GELU: return 0.5 * t * erfc(-t * M_SQRT1_2);
+    case ACTIVATION_SILU: return t / (1 + exp(-t));
+    default: return t;
+  }
+}
+
+void reference_fuse(conv_reference *ref, const conv_epilogue *e, const epilogue_data *data) {
+  float largest = 0;
+#pragma omp parallel for reduction(max : largest)
+  for (int64_t i = 0; i < ref->shape.count; i++) {
+    int at[4];
+    tensor_coordinates(&ref->shape, i, at);
+    const double scale = e->scale ? tensor_get(&data->scale, at[1]) : 1, bias = e->bias ? tensor_get(&data->bias, at[1]) : 0;
+    const double residual = e->residual ? tensor_get(&data->residual, i) : 0;
+    ref->value[i] = epilogue_value(e, ref->value[i], scale, bias, residual);
+    ref->scale[i] = round_scale(steepest[e->activation] * (fabs(scale) * ref->scale[i] + fabs(bias) + fabs(residual)));
+    largest = fmaxf(largest, ref->scale[i]);
+  }
+  ref->largest_scale = largest;
+}
+
+conv_traffic operation_traffic(const conv_operation *o, conv_dtype dtype) {
+  conv_traffic bytes = problem_traffic(&o->problem, o->pass, dtype);
+  const conv_tensor result = tensor_describe(&o->problem, pass_output(o->pass), dtype, LAYOUT_NCHW);
+  if (o->epilogue.residual) bytes.read += (double)tensor_bytes(&result);
+  bytes.read += (o->epilogue.scale + o->epilogue.bias) * sizeof(float) * (double)result.dim[1];
+  return bytes;
+}
+
+double epilogue_growth(const conv_epilogue *e, bool random) {
+  const int roundings = e->scale + e->bias + e->residual + own_roundings[e->activation];
+  return (random ? 8 : 1) * roundings * UNIT_ROUNDOFF_FP32;
+}

@@ -1,0 +1,52 @@
+/* What happens to a convolution's result before it is stored: names, data, and the right answer. */
+#pragma once
+#include "common/conv/operation.h"
+#include "common/conv/reference.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { EPILOGUE_NAME = 48 };
+
+/* "scale,bias,residual,relu" in any order, one activation at most. Returns 0, or -1 with the word that is none of them in *wrong. */
+int epilogue_parse(conv_epilogue *e, const char *text, char wrong[EPILOGUE_NAME]);
+
+/* "+scale+bias+residual+relu", in the order in which they are computed; "" for an empty one. */
+void epilogue_print(const conv_epilogue *e, char name[EPILOGUE_NAME]);
+
+/* Its data on the host. Parts that the epilogue lacks are not looked at. */
+typedef struct epilogue_data {
+  conv_tensor scale, bias; /* fp32, one for each channel of the result */
+  conv_tensor residual;    /* the result's shape, type and layout */
+} epilogue_data;
+
+/* Shapes of the parts that the operation has, for a result of this shape, without memory; the others have count 0. */
+epilogue_data epilogue_describe(const conv_epilogue *e, const conv_tensor *result);
+
+/* Allocates and fills. magnitude 0: random normal. Else integers, and powers of two as the scale, so that what was exact stays so. Returns 0, or -1: no
+ * memory. Free with epilogue_free either way. */
+int epilogue_fill(epilogue_data *data, uint64_t seed, int magnitude);
+void epilogue_free(epilogue_data *data);
+
+/* Largest factor by which integers of epilogue_fill() enlarge sums of products, and the most that they add. 0: no exact integers (GELU, SiLU). */
+int epilogue_exact_factor(const conv_epilogue *e);
+enum { EPILOGUE_ADDS = 16 };
+
+/* What it makes of one result, in fp64. */
+double epilogue_value(const conv_epilogue *e, double sum, double scale, double bias, double residual);
+
+/* Applies the epilogue to the reference of the plain pass. With F = |scale| * (its bound's sum) + |bias| + |residual| the bound's sum becomes L * F, where L is the
+ * steepest slope of the activation; what the epilogue's own roundings add is epilogue_growth(). */
+void reference_fuse(conv_reference *ref, const conv_epilogue *e, const epilogue_data *data);
+
+/* Bytes that the operation touches at least: its pass's (problem_traffic()), and what its epilogue reads. */
+conv_traffic operation_traffic(const conv_operation *o, conv_dtype dtype);
+
+/* Added to g: a rounding for each of scale, bias and residual, 8 for an activation that is more than a comparison. On random data a sum may be 8 times as large as the
+ * scale that stands for it (common/conv/bound.h). */
+double epilogue_growth(const conv_epilogue *e, bool random);
+
+#ifdef __cplusplus
+}
+#endif
