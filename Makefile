@@ -162,6 +162,11 @@ $(B)/tests/%: $(B)/tests/%.cu.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK)
+# Kernels of two steps in one program.
+$(B)/tests/graph: $(B)/tests/graph.c.o $(filter-out %/main.c.o,$(call step_objects,04) $(call step_objects,05)) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,link $@)
+	$(Q)$(LINK)
 # Its step_main() comes before the library's. Step 01's kernels are there for every step, to compare with.
 define identities_rule
 $(B)/tests/identities_$(1): $(B)/tests/identities.c.o $(call step_objects,$(1)) $(filter-out %/main.c.o,$(if $(filter 01,$(1)),,$(call step_objects,01))) $(LIBRARY)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/conv/bound.h"
@@ -93,10 +94,50 @@ void reference_fuse(conv_reference *ref, const conv_epilogue *e, const epilogue_
   ref->largest_scale = largest;
 }
 
+/* x itself, or the largest pixel of each window. */
+static double chosen_pixel(const conv_operation *o, const conv_tensor *x, const int at[4]) {
+  const conv_problem *p = &o->problem;
+  double most = -INFINITY;
+  const bool pools = o->kind == OPERATION_MAX_POOL;
+  for (int r = 0; r < (pools ? p->R : 1); r++)
+    for (int s = 0; s < (pools ? p->S : 1); s++) {
+      const int h = pools ? at[2] * p->stride_h - p->pad_top + r * p->dil_h : at[2], w = pools ? at[3] * p->stride_w - p->pad_left + s * p->dil_w : at[3];
+      if (h < 0 || h >= p->H || w < 0 || w >= p->W) continue;
+      most = fmax(most, (double)tensor_get(x, at[0] * x->stride[0] + at[1] * x->stride[1] + h * x->stride[2] + w * x->stride[3]));
+    }
+  return most;
+}
+
+int operation_reference(conv_reference *ref, const conv_operation *o, const conv_tensor *a, const conv_tensor *b, const epilogue_data *data, bool random, bool use_gpu,
+                        char *error, size_t error_size) {
+  if (o->kind == OPERATION_CONVOLUTION) {
+    if (reference_compute(ref, &o->problem, o->pass, a, b, random, use_gpu, error, error_size)) return -1;
+  } else {
+    *ref = (conv_reference){.shape = tensor_describe(&o->problem, TENSOR_Y, a->dtype, a->layout), .random = random, .terms = 1};
+    ref->value = malloc((size_t)ref->shape.count * sizeof *ref->value);
+    ref->scale = malloc((size_t)ref->shape.count * sizeof *ref->scale);
+    if (!ref->value || !ref->scale) {
+      snprintf(error, error_size, "no memory for the reference of %lld elements", (long long)ref->shape.count);
+      reference_free(ref);
+      return -1;
+    }
+#pragma omp parallel for
+    for (int64_t i = 0; i < ref->shape.count; i++) {
+      int at[4];
+      tensor_coordinates(&ref->shape, i, at);
+      ref->value[i] = chosen_pixel(o, a, at);
+      ref->scale[i] = round_scale(fabs(ref->value[i]));
+    }
+  }
+  if (!epilogue_empty(&o->epilogue)) reference_fuse(ref, &o->epilogue, data);
+  return 0;
+}
+
 conv_traffic operation_traffic(const conv_operation *o, conv_dtype dtype) {
   conv_traffic bytes = problem_traffic(&o->problem, o->pass, dtype);
   const conv_tensor result = tensor_describe(&o->problem, pass_output(o->pass), dtype, LAYOUT_NCHW);
   if (o->epilogue.residual) bytes.read += (double)tensor_bytes(&result);
+  if (o->kind != OPERATION_CONVOLUTION) bytes.read -= (double)problem_w_count(&o->problem) * (double)dtype_bytes(dtype);
   bytes.read += (o->epilogue.scale + o->epilogue.bias) * sizeof(float) * (double)result.dim[1];
   return bytes;
 }

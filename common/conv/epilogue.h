@@ -36,6 +36,11 @@ enum { EPILOGUE_ADDS = 16 };
 /* What it makes of one result, in fp64. */
 double epilogue_value(const conv_epilogue *e, double sum, double scale, double bias, double residual);
 
+/* The right answer of a whole operation from its inputs (b: NULL for one without a filter): reference_compute() or, for the other kinds, what they are, exact but for the
+ * epilogue; then reference_fuse(). Returns and frees as reference_compute(). */
+int operation_reference(conv_reference *ref, const conv_operation *o, const conv_tensor *a, const conv_tensor *b, const epilogue_data *data, bool random, bool use_gpu,
+                        char *error, size_t error_size);
+
 /* Applies the epilogue to the reference of the plain pass. With F = |scale| * (its bound's sum) + |bias| + |residual| the bound's sum becomes L * F, where L is the
  * steepest slope of the activation; what the epilogue's own roundings add is epilogue_growth(). */
 void reference_fuse(conv_reference *ref, const conv_epilogue *e, const epilogue_data *data);

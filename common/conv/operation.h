@@ -1,4 +1,4 @@
-/* What is to be computed: one pass of one convolution, and what happens to its result before it is stored. */
+/* What is to be computed: one pass of a convolution, or something simpler, and what happens to the result before it is stored. */
 #pragma once
 #include "common/conv/problem.h"
 
@@ -15,7 +15,12 @@ typedef struct conv_epilogue {
   conv_activation activation;
 } conv_epilogue;
 
+/* A pointwise operation is an epilogue alone, over the problem's y in the place of a result of sums; max-pooling takes the largest pixel of the problem's window in
+ * each channel (padding takes no part). Both read x, have no filter, and are "forward": C = K = groups, and for a pointwise operation P = H, Q = W. */
+typedef enum operation_kind { OPERATION_CONVOLUTION, OPERATION_POINTWISE, OPERATION_MAX_POOL } operation_kind;
+
 typedef struct conv_operation {
+  operation_kind kind;
   conv_problem problem;
   conv_pass pass;
   conv_epilogue epilogue;

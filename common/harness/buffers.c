@@ -18,7 +18,7 @@ static cudaError_t copy(const buffer_sets *sets, void *to, const void *from, siz
   return cudaSuccess;
 }
 
-static unsigned char *part_address(const buffer_sets *sets, int set, int part) {
+void *buffer_address(const buffer_sets *sets, int set, int part) {
   if (part == PART_WORKSPACE) set = sets->count; /* behind the last */
   return sets->bytes[part] ? sets->base + (size_t)set * sets->set_bytes + sets->offset[part] : NULL;
 }
@@ -26,10 +26,10 @@ static unsigned char *part_address(const buffer_sets *sets, int set, int part) {
 /* Tells the emulator's checker where the arrays lie inside the allocation; all else in it is out of bounds. */
 static void mark_arrays(const buffer_sets *sets) {
 #ifdef CUDA_EMULATOR
-  static const char *const name[PART_COUNT] = {"x", "w", "y", "residual", "scale", "bias", "workspace"};
+  static const char *const name[PART_COUNT] = {"x", "w", "y", "residual", "scale", "bias", [PART_WORKSPACE] = "workspace"};
   for (int i = 0; sets->place == ON_GPU && i < sets->count * PART_COUNT; i++) {
     const int set = i / PART_COUNT, part = i % PART_COUNT;
-    if (sets->bytes[part] && (part != PART_WORKSPACE || set == 0)) emu_mark_array(part_address(sets, set, part), sets->bytes[part], name[part]);
+    if (sets->bytes[part] && (part != PART_WORKSPACE || set == 0)) emu_mark_array(buffer_address(sets, set, part), sets->bytes[part], name[part] ? name[part] : "a tensor of the graph");
   }
 #else
   (void)sets;
@@ -41,14 +41,13 @@ buffer_sets buffer_sets_plan(conv_place place, const conv_tensor shapes[3], size
 }
 
 buffer_sets buffer_sets_plan_fused(conv_place place, const conv_tensor shapes[3], const epilogue_data *fused, size_t workspace_bytes) {
+  size_t bytes[PART_COUNT] = {tensor_bytes(&shapes[TENSOR_X]), tensor_bytes(&shapes[TENSOR_W]), tensor_bytes(&shapes[TENSOR_Y]), [PART_WORKSPACE] = workspace_bytes};
+  if (fused) bytes[PART_RESIDUAL] = tensor_bytes(&fused->residual), bytes[PART_SCALE] = tensor_bytes(&fused->scale), bytes[PART_BIAS] = tensor_bytes(&fused->bias);
+  return buffer_sets_plan_parts(place, bytes);
+}
+
+buffer_sets buffer_sets_plan_parts(conv_place place, const size_t bytes[PART_COUNT]) {
   buffer_sets sets = {.place = place};
-  const size_t bytes[PART_COUNT] = {tensor_bytes(&shapes[TENSOR_X]),
-                                    tensor_bytes(&shapes[TENSOR_W]),
-                                    tensor_bytes(&shapes[TENSOR_Y]),
-                                    fused ? tensor_bytes(&fused->residual) : 0,
-                                    fused ? tensor_bytes(&fused->scale) : 0,
-                                    fused ? tensor_bytes(&fused->bias) : 0,
-                                    workspace_bytes};
   for (int part = 0; part < PART_COUNT; part++) {
     size_t *end = part == PART_WORKSPACE ? &sets.tail_bytes : &sets.set_bytes;
     sets.bytes[part] = bytes[part];
@@ -80,7 +79,7 @@ cudaError_t buffer_sets_alloc(buffer_sets *sets, int count) {
   fill_guard(band);
   cudaError_t status = cudaSuccess;
   for (int part = 0; part < PART_COUNT && !status; part++) {
-    unsigned char *data = part_address(sets, 0, part);
+    unsigned char *data = buffer_address(sets, 0, part);
     if (!data) continue;
     status = copy(sets, data - GUARD_BYTES, band, GUARD_BYTES, cudaMemcpyHostToDevice);
     if (!status) status = copy(sets, data + sets->bytes[part], band, GUARD_BYTES, cudaMemcpyHostToDevice);
@@ -99,7 +98,7 @@ void buffer_sets_free(buffer_sets *sets) {
 }
 
 cudaError_t buffer_upload(const buffer_sets *sets, int part, const void *host) {
-  return copy(sets, part_address(sets, 0, part), host, sets->bytes[part], cudaMemcpyHostToDevice);
+  return copy(sets, buffer_address(sets, 0, part), host, sets->bytes[part], cudaMemcpyHostToDevice);
 }
 
 cudaError_t buffer_upload_fused(const buffer_sets *sets, const epilogue_data *fused) {
@@ -120,11 +119,11 @@ cudaError_t buffer_replicate(const buffer_sets *sets) {
 }
 
 cudaError_t buffer_download(const buffer_sets *sets, int set, int part, void *host) {
-  return copy(sets, host, part_address(sets, set, part), sets->bytes[part], cudaMemcpyDeviceToHost);
+  return copy(sets, host, buffer_address(sets, set, part), sets->bytes[part], cudaMemcpyDeviceToHost);
 }
 
 cudaError_t buffer_poison(const buffer_sets *sets, int set, int part) {
-  void *data = part_address(sets, set, part);
+  void *data = buffer_address(sets, set, part);
   if (!data) return cudaSuccess;
   if (sets->place == ON_GPU) {
     const cudaError_t status = cudaMemset(data, 0xFF, sets->bytes[part]);
@@ -138,18 +137,18 @@ cudaError_t buffer_poison(const buffer_sets *sets, int set, int part) {
 }
 
 conv_buffers buffer_view(const buffer_sets *sets, int set) {
-  return (conv_buffers){.x = part_address(sets, set, TENSOR_X),
-                        .w = part_address(sets, set, TENSOR_W),
-                        .y = part_address(sets, set, TENSOR_Y),
-                        .residual = part_address(sets, set, PART_RESIDUAL),
-                        .scale = (const float *)(const void *)part_address(sets, set, PART_SCALE),
-                        .bias = (const float *)(const void *)part_address(sets, set, PART_BIAS),
-                        .workspace = part_address(sets, set, PART_WORKSPACE)};
+  return (conv_buffers){.x = buffer_address(sets, set, TENSOR_X),
+                        .w = buffer_address(sets, set, TENSOR_W),
+                        .y = buffer_address(sets, set, TENSOR_Y),
+                        .residual = buffer_address(sets, set, PART_RESIDUAL),
+                        .scale = (const float *)(const void *)buffer_address(sets, set, PART_SCALE),
+                        .bias = (const float *)(const void *)buffer_address(sets, set, PART_BIAS),
+                        .workspace = buffer_address(sets, set, PART_WORKSPACE)};
 }
 
 cudaError_t buffer_check(const buffer_sets *sets, int set, int part, bool *damaged, int64_t *where) {
   *damaged = false;
-  const unsigned char *data = part_address(sets, set, part);
+  const unsigned char *data = buffer_address(sets, set, part);
   if (!data) return cudaSuccess;
   unsigned char band[GUARD_BYTES], intact[GUARD_BYTES];
   fill_guard(intact);

@@ -6,8 +6,8 @@
 
 enum { GUARD_BYTES = 16 * 1024 }; /* a row of the 4000-pixel image: writes "one row too far" land here */
 
-/* The parts of a set: the three tensors by tensor_role, what an epilogue reads, and the workspace. */
-enum { PART_RESIDUAL = 3, PART_SCALE, PART_BIAS, PART_WORKSPACE, PART_COUNT };
+/* The parts of a set: the three tensors by tensor_role, what an epilogue reads, and the workspace; or, for a graph, its tensors by their numbers, and the workspace. */
+enum { PART_RESIDUAL = 3, PART_SCALE, PART_BIAS, PART_WORKSPACE = 31, PART_COUNT };
 
 /* `count` equal sets in one allocation. A set is guard, x, guard, guard, w, guard, guard, y, guard, and so on: a guard begins at the very next byte after its part, and
  * every part is 512-byte aligned. Behind the last set: guard, workspace, guard, once for all sets, as a program keeps one workspace for all its layers (so
@@ -23,6 +23,7 @@ typedef struct buffer_sets {
 
 /* Sizes of a set for these tensors; allocates nothing. fused: what an epilogue reads (NULL: none). */
 buffer_sets buffer_sets_plan(conv_place place, const conv_tensor shapes[3], size_t workspace_bytes);
+buffer_sets buffer_sets_plan_parts(conv_place place, const size_t bytes[PART_COUNT]); /* of any kind */
 buffer_sets buffer_sets_plan_fused(conv_place place, const conv_tensor shapes[3], const epilogue_data *fused, size_t workspace_bytes);
 
 /* Allocates `count` sets and puts guards and poison into the first. Returns cudaErrorMemoryAllocation when there is no room. */
@@ -34,6 +35,9 @@ cudaError_t buffer_upload_fused(const buffer_sets *sets, const epilogue_data *fu
 cudaError_t buffer_replicate(const buffer_sets *sets);                         /* the first set into all others, guards and all; not the workspace */
 cudaError_t buffer_download(const buffer_sets *sets, int set, int part, void *host);
 cudaError_t buffer_poison(const buffer_sets *sets, int set, int part); /* NaN in every type: 0xFF bytes */
+
+/* Where a part of a set begins; NULL if it has 0 bytes. */
+void *buffer_address(const buffer_sets *sets, int set, int part);
 
 /* What a kernel gets. */
 conv_buffers buffer_view(const buffer_sets *sets, int set);

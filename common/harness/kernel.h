@@ -91,6 +91,7 @@ typedef struct conv_kernel {
   /* An output's error depends on more products than its own (a tile's, in a transform): the largest scale of all outputs stands for every one's. */
   bool shares_error BY_DEFAULT(false);
   unsigned fuses BY_DEFAULT(0); /* FUSES_... */
+  operation_kind does BY_DEFAULT(OPERATION_CONVOLUTION);
 } conv_kernel;
 
 enum { EXACT_NEVER = -1 };

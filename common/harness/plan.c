@@ -21,6 +21,7 @@ const char *kernel_plan(const conv_kernel *k, const conv_operation *o, const con
     snprintf(plan->why_not, sizeof plan->why_not, "needs compute capability %d.%d, this GPU has %d.%d", k->min_arch / 10, k->min_arch % 10, device->arch / 10, device->arch % 10);
     return plan->why_not;
   }
+  if (k->does != o->kind) return "does another kind of operation";
   const char *missing = not_fused(k, &o->epilogue);
   if (missing) {
     snprintf(plan->why_not, sizeof plan->why_not, "does not fuse %s", missing);

@@ -1,0 +1,98 @@
+/* What comes between convolutions where no kernel has fused it: an epilogue by itself, and max-pooling. A thread has one element; memory is all that counts.
+ * Rows for a graph (common/harness/graph.h): fp32 NCHW and fp16 NHWC. */
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include "common/harness/plain.h"
+#include "common/harness/plan.h"
+
+enum { THREADS = 256 };
+
+static __device__ float to_float(float v) { return v; }
+static __device__ float to_float(__half v) { return __half2float(v); }
+static __device__ void store(float *to, float v) { *to = v; }
+static __device__ void store(__half *to, float v) { *to = __float2half(v); }
+
+static __device__ float activate(conv_activation a, float t) {
+  switch (a) {
+    case ACTIVATION_RELU: return fmaxf(t, 0);
+    case ACTIVATION_RELU6: return fminf(fmaxf(t, 0), 6);
+    case ACTIVATION_GELU: return 0.5f * t * erfcf(-t * 0.70710678f);
+    case ACTIVATION_SILU: return t / (1 + expf(-t));
+    default: return t;
+  }
+}
+
+/* channel = i / inner % channels: inner is a plane of NCHW, or 1 in NHWC. */
+template <class T>
+__global__ void __launch_bounds__(THREADS) pointwise_kernel(int64_t count, int inner, int channels, conv_epilogue e, const T *x, const float *scale, const float *bias, const T *residual, T *y) {
+  const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i >= count) return;
+  const int channel = (int)(i / inner % channels);
+  float t = to_float(x[i]);
+  if (e.scale) t *= scale[channel];
+  if (e.bias) t += bias[channel];
+  if (e.residual) t += to_float(residual[i]);
+  store(&y[i], activate(e.activation, t));
+}
+
+template <class T, bool NHWC> __global__ void __launch_bounds__(THREADS) max_pool_kernel(int64_t count, conv_problem p, const T *x, T *y) {
+  const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i >= count) return;
+  const int c = NHWC ? (int)(i % p.K) : (int)(i / p.Q / p.P % p.K);
+  const int64_t pixel = NHWC ? i / p.K : i / p.Q / p.P / p.K * p.P * p.Q + i % ((int64_t)p.P * p.Q); /* (n, p, q) as one number */
+  const int q = (int)(pixel % p.Q), row = (int)(pixel / p.Q % p.P), n = (int)(pixel / p.Q / p.P);
+  float most = -INFINITY;
+  for (int r = 0; r < p.R; r++)
+    for (int s = 0; s < p.S; s++) {
+      const int h = row * p.stride_h - p.pad_top + r * p.dil_h, w = q * p.stride_w - p.pad_left + s * p.dil_w;
+      if (h < 0 || h >= p.H || w < 0 || w >= p.W) continue;
+      const int64_t at = NHWC ? (((int64_t)n * p.H + h) * p.W + w) * p.C + c : (((int64_t)n * p.C + c) * p.H + h) * p.W + w;
+      most = fmaxf(most, to_float(x[at]));
+    }
+  store(&y[i], most);
+}
+
+/* ---------------------------------------------------------------- host */
+
+static const char *plan_pointwise(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  (void)device, (void)plan;
+  if (p->K != p->C || p->P != p->H || p->Q != p->W) return "a pointwise operation has the same shape before and after";
+  return (problem_y_count(p) + THREADS - 1) / THREADS > INT_MAX ? "2^31 blocks or more" : NULL;
+}
+
+static const char *plan_max_pool(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  (void)device, (void)plan;
+  if (p->K != p->C) return "pooling has as many channels before as after";
+  return (problem_y_count(p) + THREADS - 1) / THREADS > INT_MAX ? "2^31 blocks or more" : NULL;
+}
+
+template <class T, bool NHWC> static cudaError_t launch_pointwise(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem *p = &plan->operation.problem;
+  const int64_t count = problem_y_count(p);
+  pointwise_kernel<T><<<(unsigned)((count + THREADS - 1) / THREADS), THREADS, 0, stream>>>(count, NHWC ? 1 : p->P * p->Q, p->K, plan->operation.epilogue, (const T *)b->x, b->scale, b->bias,
+                                                                                          (const T *)b->residual, (T *)b->y);
+  return cudaGetLastError();
+}
+
+template <class T, bool NHWC> static cudaError_t launch_max_pool(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem *p = &plan->operation.problem;
+  const int64_t count = problem_y_count(p);
+  max_pool_kernel<T, NHWC><<<(unsigned)((count + THREADS - 1) / THREADS), THREADS, 0, stream>>>(count, *p, (const T *)b->x, (T *)b->y);
+  return cudaGetLastError();
+}
+
+/* Neither adds anything up; the epilogue's own roundings are counted by who asks (common/conv/epilogue.h). */
+static double no_growth(const conv_problem *p, bool random) { return (void)p, (void)random, 0; }
+
+#define UNFUSED_ROW(variable, NAME, DTYPE, LAYOUT, DOES, FUSES, PLAN, LAUNCH)                                                                                     \
+  extern "C" const conv_kernel variable;                                                                                                                         \
+  const conv_kernel variable = {.name = NAME, .idea = "one element a thread", .place = ON_GPU, .pass = PASS_FPROP, .dtype = DTYPE, .layout = LAYOUT, .min_arch = 0, \
+                                .plan = PLAN, .launch_plan = LAUNCH, .growth = no_growth, .fuses = FUSES, .does = DOES}
+enum { FUSES_ALL = FUSES_SCALE | FUSES_BIAS | FUSES_RESIDUAL | FUSES_ACTIVATION };
+UNFUSED_ROW(pointwise_fp32, "pointwise", DTYPE_FP32, LAYOUT_NCHW, OPERATION_POINTWISE, FUSES_ALL, plan_pointwise, (launch_pointwise<float, false>));
+UNFUSED_ROW(pointwise_fp16, "pointwise", DTYPE_FP16, LAYOUT_NHWC, OPERATION_POINTWISE, FUSES_ALL, plan_pointwise, (launch_pointwise<__half, true>));
+UNFUSED_ROW(max_pool_fp32, "max-pool", DTYPE_FP32, LAYOUT_NCHW, OPERATION_MAX_POOL, 0, plan_max_pool, (launch_max_pool<float, false>));
+UNFUSED_ROW(max_pool_fp16, "max-pool", DTYPE_FP16, LAYOUT_NHWC, OPERATION_MAX_POOL, 0, plan_max_pool, (launch_max_pool<__half, true>));
