@@ -162,7 +162,16 @@ $(B)/tests/%: $(B)/tests/%.cu.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK)
-# Kernels of two steps in one program.
+# Kernels of several steps in one program: the registry of all steps, the last first.
+GPU_STEP_NUMBERS := $(filter-out 00,$(STEPS))
+$(B)/all_steps.c: Makefile $(foreach f,$(STEP_FOLDERS),$(f)/kernels.c)
+	@mkdir -p $(@D); { echo '#include "common/harness/registry.h"'; printf 'extern const conv_step step_%s;\n' $(GPU_STEP_NUMBERS); echo 'const conv_step *const all_steps[] = {'; printf '  &step_%s,\n' $(GPU_STEP_NUMBERS) | sort -r; echo '  NULL,'; echo '};'; } >$@
+$(B)/all_steps.c.o: $(B)/all_steps.c $(STAMP)
+	$(Q)$(CC) $(CFLAGS_ALL) -c $< -o $@
+$(B)/tools/graph: $(B)/common/tools/graph.c.o $(B)/all_steps.c.o $(filter-out %/main.c.o,$(foreach s,$(filter-out 00,$(STEPS)),$(call step_objects,$(s)))) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,link $@)
+	$(Q)$(LINK)
 $(B)/tests/graph: $(B)/tests/graph.c.o $(filter-out %/main.c.o,$(call step_objects,04) $(call step_objects,05)) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
@@ -290,7 +299,7 @@ build/nvcc/$(1)/%.cu.o: %.cu
 endef
 ifneq ($(NVCC),)
 $(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a))))
-NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)/%.o,$(wildcard common/conv/*.cu common/tools/*/*.cu [0-9][0-9]_*/*.cu [0-9][0-9]_*/tools/*/*.cu)))
+NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)/%.o,$(wildcard common/conv/*.cu common/harness/*.cu common/tools/*/*.cu [0-9][0-9]_*/*.cu [0-9][0-9]_*/tools/*/*.cu)))
 endif
 nvcc-check: $(NVCC_CHECK)
 	@echo "nvcc: $(if $(NVCC),every .cu file compiled for $(addprefix sm_,$(CHECK_ARCHS)),not here: nothing compiled)"

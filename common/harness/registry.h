@@ -28,6 +28,9 @@ typedef struct conv_step {
   int rule_count;
 } conv_step;
 
+/* All steps but 00, the last first, then NULL: in programs that are linked with all of them (written when they are built). */
+extern const conv_step *const all_steps[];
+
 /* The line of the rule that decides, and its kernel's plan; NULL: none does. */
 const conv_choice *step_choose(const conv_step *step, const conv_operation *o, conv_dtype dtype, const conv_device *device, bool random, conv_plan *plan);
 

@@ -1,0 +1,33 @@
+# The program that runs several operations one after the other: what it prints, and what it refuses.
+. tests/tap.inc
+graph=$B/tools/graph
+says() { # WORDS... -- ARGUMENTS
+  local words=() out status
+  while [ "$1" != -- ]; do words+=("$1") && shift; done
+  shift
+  out=$("$graph" --no-time "$@" 2>&1)
+  status=$?
+  for word in "${words[@]}"; do grep -qF -- "$word" <<<"$out" || status=9; done
+  ok "$status" "$*: ${words[*]}"
+  [ $status -eq 0 ] || diag "$out"
+}
+refused() { # LINE ARGUMENTS...
+  local want=$1 out
+  shift
+  out=$("$graph" "$@" 2>&1)
+  ok $(($? != 2 || $(wc -l <<<"$out") != 1)) "refused: $*"
+  [ "$out" = "$want" ]
+  ok $? "... $want"
+  [ "$out" = "$want" ] || diag "got $out"
+}
+says '  2  pointwise g16mb2ic16ih14oc16oh14kh1+bias+relu  by pointwise: exact on integers' '  3  mb2ic16ih14oc8oh14kh3ph1' 'off by' -- mb2ic8ih14oc16kh3ph1+bias+relu mb2ic16ih14oc8kh3ph1
+says 'max-pool g32mb2ic32ih14oc32oh7kh3sh2ph1  by max-pool: exact' '+residual+relu6  by pointwise: exact' -- --dtype fp16 g32mb2ic32ih14oc32kh3ph1+bias pool:g32mb2ic32ih14oc32oh7kh3sh2ph1 g32mb2ic32ih7oc32kh3ph1+residual=2+relu6
+says 'not compared on integers: ' 'off by' -- mb2ic8ih14oc16kh3ph1+gelu
+refused 'graph: expected operations (see --help), got ""'
+refused 'OPERATION: expected scale, bias, residual and one of relu, relu6, gelu, silu, each once, got "relx"' mb2ic8ih14oc16kh3ph1+bias+relx
+refused 'OPERATION: expected +residual=N with N the number of an operation before it, or 0, got "mb2ic8ih14oc16kh3ph1+residual=3"' mb2ic8ih14oc16kh3ph1+residual=3
+refused 'operation 2: expected x of 2 x 8 x 14 x 14, got 2 x 16 x 14 x 14' mb2ic8ih14oc16kh3ph1 mb2ic8ih14oc16kh3ph1
+refused 'operation 2: expected a residual of 2 x 16 x 14 x 14, got 2 x 8 x 14 x 14' mb2ic8ih14oc16kh3ph1 mb2ic16ih14oc16kh3ph1+residual=0
+refused '--dtype: expected fp32 or fp16, got "int8"' --dtype int8 mb2ic8ih14oc16kh3ph1
+refused 'graph: operation 1, mb2ic8ih14oc16oh14kh3ph1 fp16 NHWC: not depthwise: C, K and groups differ' --dtype fp16 mb2ic8ih14oc16kh3ph1
+done_testing
