@@ -3,19 +3,21 @@
 #include <string.h>
 
 #include "common/conv/epilogue.h"
+#include "common/conv/half.h"
 #include "common/harness/trial.h"
 #include "tests/products.h"
 #include "tests/tap.h"
 
-typedef enum { NONE, NO_BIAS, BIAS_IS_SCALED, RESIDUAL_LAST, OTHER_CHANNEL, NOT_ACTIVATED, CUT_AT_8, TANH_GELU, DEFECTS } defect;
+typedef enum { NONE, NO_BIAS, BIAS_IS_SCALED, RESIDUAL_LAST, OTHER_CHANNEL, NOT_ACTIVATED, CUT_AT_8, TANH_GELU, ROUNDED, DEFECTS } defect;
 static const char *const defect_names[DEFECTS] = {"no defect", "no bias", "the bias scaled too", "the residual added after the activation", "the next channel's bias",
-                                                  "no activation", "cut off at 8 instead of 6", "GELU by a polynomial of a cruder kind"};
+                                                  "no activation", "cut off at 8 instead of 6", "GELU by a cruder formula", "rounded to fp16"};
 
 static struct {
   defect planted;
   conv_pass pass;
   conv_dtype dtype;
   conv_layout layout;
+  bool fp32; /* how results are stored */
 } test;
 
 static float fused(const conv_epilogue *e, float sum, float scale, float bias, float residual) {
@@ -43,7 +45,7 @@ static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStre
   conv_tensor tensors[3], residual;
   void *const data[3] = {b->x, b->w, b->y};
   for (int role = 0; role < 3; role++) {
-    tensors[role] = tensor_describe(p, (tensor_role)role, test.dtype, test.layout);
+    tensors[role] = operation_tensor(p, test.pass, e, (tensor_role)role, test.dtype, test.layout);
     tensors[role].data = data[role];
   }
   conv_tensor *out = &tensors[pass_output(test.pass)];
@@ -53,7 +55,8 @@ static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStre
     int at[4];
     tensor_coordinates(out, i, at);
     const int channel = test.planted == OTHER_CHANNEL ? (at[1] + 1) % out->dim[1] : at[1];
-    tensor_set(out, i, fused(e, (float)sum_products(&lists, i, ORDER_FORWARD), e->scale ? b->scale[at[1]] : 1, e->bias ? b->bias[channel] : 0, e->residual ? tensor_get(&residual, i) : 0));
+    const float result = fused(e, (float)sum_products(&lists, i, ORDER_FORWARD), e->scale ? b->scale[at[1]] : 1, e->bias ? b->bias[channel] : 0, e->residual ? tensor_get(&residual, i) : 0);
+    tensor_set(out, i, test.planted == ROUNDED ? (double)half_to_float(half_from_double((double)result)) : (double)result);
   }
   free_products(&lists);
   return cudaSuccess;
@@ -63,7 +66,8 @@ static conv_epilogue numbered(int i) { return (conv_epilogue){.scale = i & 1, .b
 
 static result_status run_trial(const conv_problem *p, conv_epilogue epilogue, unsigned fuses, bool exact_only, char note[256]) {
   const conv_kernel kernel = {.name = "test", .idea = "", .place = ON_CPU, .pass = test.pass, .dtype = test.dtype, .layout = test.layout,
-                              .plan = make_plan, .launch_plan = launch, .growth = growth, .fuses = fuses};
+                              .plan = make_plan, .launch_plan = launch, .growth = growth, .fuses = fuses, .stores_fp32 = test.fp32};
+  epilogue.fp32 = test.fp32;
   step_options options = {.seed = 1, .one_shape = true, .exact_only = exact_only};
   machine m;
   machine_open_cpu(&m);
@@ -146,6 +150,27 @@ static void declined(const conv_problem *p) {
     ok(run_trial(p, rows[i].asked, rows[i].fuses, false, note) == RESULT_SKIPPED && strstr(note, rows[i].says), "a kernel that cannot is left out: %s", note);
 }
 
+/* fp16 in, fp32 out: judged as fp32, so a result that was rounded to fp16 on its way is refused. */
+static void stored_as_fp32(const conv_problem *p) {
+  char note[256], name[EPILOGUE_NAME];
+  test.dtype = DTYPE_FP16, test.planted = NONE, test.fp32 = true;
+  for (int layout = 0; layout < LAYOUT_COUNT; layout++)
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+      test.layout = (conv_layout)layout, test.pass = (conv_pass)pass;
+      ok(run_trial(p, (conv_epilogue){0}, 0, false, note) == RESULT_RIGHT, "fp16 in, fp32 out: %s %s is right", layout_name(test.layout), pass_name(test.pass));
+      test.planted = ROUNDED;
+      ok(run_trial(p, (conv_epilogue){0}, 0, false, note) == RESULT_WRONG, "fp16 in, fp32 out: %s %s rounded to fp16 is refused", layout_name(test.layout), pass_name(test.pass));
+      test.planted = NONE;
+    }
+  test.pass = PASS_FPROP;
+  ok(run_trial(p, (conv_epilogue){.residual = true, .activation = ACTIVATION_RELU}, ~0u, false, note) == RESULT_RIGHT, "with a residual, which is fp32 then");
+  const conv_epilogue stored = {.bias = true, .fp32 = true};
+  epilogue_print(&stored, name);
+  const conv_operation half = {.problem = *p, .pass = PASS_WGRAD}, whole = {.problem = *p, .pass = PASS_WGRAD, .epilogue = {.fp32 = true}};
+  ok(strcmp(name, "+bias+fp32") == 0 && operation_traffic(&whole, DTYPE_FP16).written == 2 * operation_traffic(&half, DTYPE_FP16).written, "its name is %s, and it writes twice the bytes", name);
+  test.fp32 = false;
+}
+
 /* A floor counts what the epilogue reads. */
 static void floors(const conv_problem *p) {
   conv_operation o = {.problem = *p, .pass = PASS_FPROP};
@@ -164,6 +189,7 @@ int main(void) {
   right_ones(&p);
   planted(&p);
   declined(&p);
+  stored_as_fp32(&p);
   floors(&p);
   return done_testing();
 }

@@ -32,8 +32,8 @@ int epilogue_parse(conv_epilogue *e, const char *text, char wrong[EPILOGUE_NAME]
 }
 
 void epilogue_print(const conv_epilogue *e, char name[EPILOGUE_NAME]) {
-  snprintf(name, EPILOGUE_NAME, "%s%s%s%s%s", e->scale ? "+scale" : "", e->bias ? "+bias" : "", e->residual ? "+residual" : "", e->activation ? "+" : "",
-           activation_names[e->activation]);
+  snprintf(name, EPILOGUE_NAME, "%s%s%s%s%s%s", e->scale ? "+scale" : "", e->bias ? "+bias" : "", e->residual ? "+residual" : "", e->activation ? "+" : "",
+           activation_names[e->activation], e->fp32 ? "+fp32" : "");
 }
 
 epilogue_data epilogue_describe(const conv_epilogue *e, const conv_tensor *result) {
@@ -133,9 +133,14 @@ int operation_reference(conv_reference *ref, const conv_operation *o, const conv
   return 0;
 }
 
+conv_tensor operation_tensor(const conv_problem *p, conv_pass pass, const conv_epilogue *e, tensor_role role, conv_dtype dtype, conv_layout layout) {
+  return tensor_describe(p, role, role == pass_output(pass) && e->fp32 ? DTYPE_FP32 : dtype, layout);
+}
+
 conv_traffic operation_traffic(const conv_operation *o, conv_dtype dtype) {
   conv_traffic bytes = problem_traffic(&o->problem, o->pass, dtype);
-  const conv_tensor result = tensor_describe(&o->problem, pass_output(o->pass), dtype, LAYOUT_NCHW);
+  const conv_tensor plain = tensor_describe(&o->problem, pass_output(o->pass), dtype, LAYOUT_NCHW), result = operation_tensor(&o->problem, o->pass, &o->epilogue, plain.role, dtype, LAYOUT_NCHW);
+  bytes.written += (double)tensor_bytes(&result) - (double)tensor_bytes(&plain);
   if (o->epilogue.residual) bytes.read += (double)tensor_bytes(&result);
   if (o->kind != OPERATION_CONVOLUTION) bytes.read -= (double)problem_w_count(&o->problem) * (double)dtype_bytes(dtype);
   bytes.read += (o->epilogue.scale + o->epilogue.bias) * sizeof(float) * (double)result.dim[1];

@@ -12,7 +12,7 @@ enum { EPILOGUE_NAME = 48 };
 /* "scale,bias,residual,relu" in any order, one activation at most. Returns 0, or -1 with the word that is none of them in *wrong. */
 int epilogue_parse(conv_epilogue *e, const char *text, char wrong[EPILOGUE_NAME]);
 
-/* "+scale+bias+residual+relu", in the order in which they are computed; "" for an empty one. */
+/* "+scale+bias+residual+relu", in the order in which they are computed, and "+fp32" if that is how the result is stored; "" for an empty one. */
 void epilogue_print(const conv_epilogue *e, char name[EPILOGUE_NAME]);
 
 /* Its data on the host. Parts that the epilogue lacks are not looked at. */
@@ -44,6 +44,9 @@ int operation_reference(conv_reference *ref, const conv_operation *o, const conv
 /* Applies the epilogue to the reference of the plain pass. With F = |scale| * (its bound's sum) + |bias| + |residual| the bound's sum becomes L * F, where L is the
  * steepest slope of the activation; what the epilogue's own roundings add is epilogue_growth(). */
 void reference_fuse(conv_reference *ref, const conv_epilogue *e, const epilogue_data *data);
+
+/* tensor_describe() of an operation's tensor: its result has a type of its own, if the epilogue says so. */
+conv_tensor operation_tensor(const conv_problem *p, conv_pass pass, const conv_epilogue *e, tensor_role role, conv_dtype dtype, conv_layout layout);
 
 /* Bytes that the operation touches at least: its pass's (problem_traffic()), and what its epilogue reads. */
 conv_traffic operation_traffic(const conv_operation *o, conv_dtype dtype);

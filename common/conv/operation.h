@@ -13,6 +13,7 @@ typedef enum conv_activation { ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_RELU
 typedef struct conv_epilogue {
   bool scale, bias, residual;
   conv_activation activation;
+  bool fp32; /* stored as fp32, whatever the inputs' type (a residual then is fp32 too) */
 } conv_epilogue;
 
 /* A pointwise operation is an epilogue alone, over the problem's y in the place of a result of sums; max-pooling takes the largest pixel of the problem's window in
@@ -26,6 +27,7 @@ typedef struct conv_operation {
   conv_epilogue epilogue;
 } conv_operation;
 
+/* Does it compute nothing? */
 static inline bool epilogue_empty(const conv_epilogue *e) { return !e->scale && !e->bias && !e->residual && e->activation == ACTIVATION_NONE; }
 
 #ifdef __cplusplus

@@ -24,9 +24,9 @@ const char *cudnn_describe(void);
 typedef struct cudnn_task {
   const conv_problem *problem;
   conv_pass pass;
-  conv_dtype dtype;   /* of all tensors; sums are fp32 */
+  conv_dtype dtype;   /* of all tensors but a result that the epilogue stores as fp32; sums are fp32 */
   conv_layout layout; /* of the caller's buffers */
-  conv_epilogue epilogue; /* what follows it in the same graph; fprop only. The buffers have its data: residuals in the task's dtype and layout */
+  conv_epilogue epilogue; /* what follows it in the same graph; but for the result's type fprop only. The buffers have its data: residuals in the task's dtype and layout */
 } cudnn_task;
 
 /* "conv", "conv+scale+bias+residual+relu": the graph in a winners file. */

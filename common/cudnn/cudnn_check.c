@@ -80,7 +80,7 @@ int cudnn_check(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, const
                 size_t error_size) {
   const cudnn_task *task = b->task;
   conv_tensor shape[3];
-  for (int role = 0; role < 3; role++) shape[role] = tensor_describe(task->problem, (tensor_role)role, task->dtype, g->layout);
+  for (int role = 0; role < 3; role++) shape[role] = operation_tensor(task->problem, task->pass, &task->epilogue, (tensor_role)role, task->dtype, g->layout);
   buffer_sets set = buffer_sets_plan(ON_GPU, shape, 0);
   if (buffer_sets_alloc(&set, 1)) return fail(error, error_size, "device memory", "none left");
   conv_buffers view = buffer_view(&set, 0);

@@ -11,7 +11,8 @@
 
 void cudnn_graph_name(const cudnn_task *task, char name[CUDNN_GRAPH_NAME]) {
   char epilogue[EPILOGUE_NAME] = "";
-  if (task->pass == PASS_FPROP) epilogue_print(&task->epilogue, epilogue);
+  const conv_epilogue stored = {.fp32 = task->epilogue.fp32};
+  epilogue_print(task->pass == PASS_FPROP ? &task->epilogue : &stored, epilogue);
   snprintf(name, CUDNN_GRAPH_NAME, "conv%s", epilogue);
 }
 
@@ -129,7 +130,7 @@ static int make_epilogue(cudnn_graph *g, const cudnn_task *task, const conv_tens
     const double most = steps[i].uid == 0 && e->activation == ACTIVATION_RELU6 ? 6 : 0;
     cudnnBackendDescriptor_t with = NULL, out = i == last ? y : make_like(g, UID_VIRTUAL + 1 + i, y_shape, CUDNN_DATA_FLOAT);
     if (steps[i].uid == UID_RESIDUAL)
-      with = make_like(g, UID_RESIDUAL, y_shape, data_type(task->dtype));
+      with = make_like(g, UID_RESIDUAL, y_shape, data_type(y_shape->dtype));
     else if (steps[i].uid)
       with = make_tensor(g, steps[i].uid, per_channel, stride, CUDNN_DATA_FLOAT, 16);
     operations[count++] = make_pointwise(g, steps[i].mode, most, in, with, out);
@@ -146,8 +147,8 @@ int cudnn_graph_make(cudnn_graph *g, const cudnn_task *task, conv_layout layout,
   conv_tensor shape[3];
   cudnnBackendDescriptor_t tensor[3], operations[1 + STEPS], conv_result;
   for (int role = 0; role < 3; role++) {
-    shape[role] = tensor_describe(p, (tensor_role)role, task->dtype, layout);
-    tensor[role] = make_like(g, UID_X + role, &shape[role], data_type(task->dtype));
+    shape[role] = operation_tensor(p, task->pass, &task->epilogue, (tensor_role)role, task->dtype, layout);
+    tensor[role] = make_like(g, UID_X + role, &shape[role], data_type(shape[role].dtype));
   }
   const bool fuse = task->pass == PASS_FPROP && !epilogue_empty(&task->epilogue);
   conv_result = fuse ? make_like(g, UID_VIRTUAL, &shape[TENSOR_Y], CUDNN_DATA_FLOAT) : tensor[TENSOR_Y];

@@ -92,6 +92,7 @@ typedef struct conv_kernel {
   bool shares_error BY_DEFAULT(false);
   unsigned fuses BY_DEFAULT(0); /* FUSES_... */
   operation_kind does BY_DEFAULT(OPERATION_CONVOLUTION);
+  bool stores_fp32 BY_DEFAULT(false); /* the result is fp32, whatever dtype says */
 } conv_kernel;
 
 enum { EXACT_NEVER = -1 };

@@ -22,6 +22,7 @@ const char *kernel_plan(const conv_kernel *k, const conv_operation *o, const con
     return plan->why_not;
   }
   if (k->does != o->kind) return "does another kind of operation";
+  if (k->stores_fp32 != o->epilogue.fp32) return k->stores_fp32 ? "stores its result as fp32" : "does not store its result as fp32";
   const char *missing = not_fused(k, &o->epilogue);
   if (missing) {
     snprintf(plan->why_not, sizeof plan->why_not, "does not fuse %s", missing);
@@ -34,7 +35,7 @@ const char *kernel_plan(const conv_kernel *k, const conv_operation *o, const con
 }
 
 const char *kernel_plan_pass(const conv_kernel *k, const conv_problem *p, const conv_device *device, conv_plan *plan) {
-  const conv_operation o = {.problem = *p, .pass = k->pass};
+  const conv_operation o = {.problem = *p, .pass = k->pass, .epilogue = {.fp32 = k->stores_fp32}};
   return kernel_plan(k, &o, device, plan);
 }
 

@@ -7,7 +7,7 @@ const conv_choice *step_choose(const conv_step *step, const conv_operation *o, c
   for (int i = 0; i < step->rule_count; i++) {
     const conv_choice *c = &step->rule[i];
     const conv_kernel *k = c->kernel;
-    if (k->pass != o->pass || k->dtype != dtype || kernel_plan(k, o, device, plan)) continue;
+    if (k->pass != o->pass || k->dtype != dtype || k->stores_fp32 != o->epilogue.fp32 || kernel_plan(k, o, device, plan)) continue;
     if (!c->when || c->when(&o->problem, o->pass, device, random)) return c;
   }
   return NULL;

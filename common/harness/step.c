@@ -34,7 +34,8 @@ static int list_kernels(const conv_step *step, const step_options *o, const mach
       if (!options_select(o, kernel)) continue;
       printf("  %-4s %s %s %s  %s\n", kernel->name, pass_name(kernel->pass), dtype_name(kernel->dtype), layout_name(kernel->layout), kernel->idea);
       conv_plan plan;
-      const conv_operation operation = {.problem = *p, .pass = kernel->pass, .epilogue = o->epilogue};
+      conv_operation operation = {.problem = *p, .pass = kernel->pass, .epilogue = o->epilogue};
+      operation.epilogue.fp32 = kernel->stores_fp32;
       const char *reason = kernel_plan(kernel, &operation, &m->device, &plan);
       if (reason) {
         printf("       not this shape: %s\n", reason);
@@ -81,7 +82,7 @@ static int collect(trial *t, const conv_step *step, const step_options *o) {
   t->kernel_count = 0;
   for (int k = 0; k < step->kernel_count; k++) {
     const conv_kernel *kernel = step->kernels[k];
-    if (!options_select(o, kernel) || kernel->pass != t->pass || kernel->dtype != t->dtype || kernel->layout != t->layout) continue;
+    if (!options_select(o, kernel) || kernel->pass != t->pass || kernel->dtype != t->dtype || kernel->layout != t->layout || kernel->stores_fp32 != t->epilogue.fp32) continue;
     if (t->kernel_count == TRIAL_KERNELS) {
       fprintf(stderr, "step %s: more than %d kernels for one trial; raise TRIAL_KERNELS\n", step->number, TRIAL_KERNELS);
       abort();
@@ -96,9 +97,11 @@ static int run_all(const conv_step *step, const step_options *o, const machine *
   for (int i = 0; i < o->suite.count; i++)
     for (int pass = 0; pass < PASS_COUNT; pass++)
       for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
-        for (int layout = 0; layout < LAYOUT_COUNT; layout++) {
+        for (int kind = 0; kind < 2 * LAYOUT_COUNT; kind++) { /* each layout, and results of their own type */
+          const int layout = kind / 2;
           trial t = {.problem = &o->suite.problems[i], .pass = (conv_pass)pass, .epilogue = o->epilogue, .dtype = (conv_dtype)dtype, .layout = (conv_layout)layout,
                      .place = step->kernels[0]->place, .options = o, .machine = m, .gpu_reference = gpu_reference};
+          t.epilogue.fp32 = kind % 2;
           if (collect(&t, step, o) == 0) continue;
           choose(&t, step, o);
           trials++;

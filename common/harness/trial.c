@@ -24,6 +24,7 @@ static cudaError_t finish(const trial *t) { return t->place == ON_GPU ? cudaDevi
 
 bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *note, size_t note_size, cudaError_t *status) {
   for (int part = 0; part < PART_COUNT; part++) {
+    if (sets->bytes[part] == 0) continue;
     static const char *const names[PART_COUNT] = {[PART_RESIDUAL] = "the residual", [PART_SCALE] = "the scale", [PART_BIAS] = "the bias", [PART_WORKSPACE] = "the workspace"};
     const char *name = names[part] ? names[part] : role_name((tensor_role)part, s->t->pass);
     bool damaged;
@@ -34,7 +35,7 @@ bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *not
       return false;
     }
     const conv_tensor *given = part == PART_RESIDUAL ? &s->fused.residual : part == PART_SCALE ? &s->fused.scale : part == PART_BIAS ? &s->fused.bias : &s->host[part];
-    if (part == PART_WORKSPACE || part == (int)s->output || given->count == 0) continue;
+    if (part == PART_WORKSPACE || part == (int)s->output) continue;
     if ((*status = buffer_download(sets, set, part, s->scratch.data))) return false;
     if (memcmp(s->scratch.data, given->data, tensor_bytes(given)) != 0) {
       snprintf(note, note_size, "changed its input %s", name);
@@ -152,6 +153,7 @@ static int prepare(trial_state *s, compare_mode mode, int magnitude, char *error
     fprintf(stderr, "%s\n", error);
     return 1;
   }
+  s->reference.shape.dtype = s->host[s->output].dtype;
   if (!epilogue_empty(&t->epilogue)) reference_fuse(&s->reference, &t->epilogue, &s->fused);
   return from_files ? check_data(s) : 0;
 }
@@ -286,7 +288,7 @@ int trial_run(const trial *t, report *r) {
   s = (trial_state){.t = t, .log = r->text, .input_a = pass_input_a(t->pass), .input_b = pass_input_b(t->pass), .output = pass_output(t->pass)};
   static result_row rows[TRIAL_KERNELS];
   static contender contenders[TRIAL_KERNELS];
-  for (int role = 0; role < 3; role++) s.host[role] = tensor_describe(t->problem, (tensor_role)role, t->dtype, t->layout);
+  for (int role = 0; role < 3; role++) s.host[role] = operation_tensor(t->problem, t->pass, &t->epilogue, (tensor_role)role, t->dtype, t->layout);
   const conv_operation operation = {.problem = *t->problem, .pass = t->pass, .epilogue = t->epilogue};
   s.fused = epilogue_describe(&t->epilogue, &s.host[s.output]);
   char why[256];
