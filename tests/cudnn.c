@@ -113,24 +113,6 @@ static void results(void) {
 }
 
 #ifndef HAVE_CUDNN
-/* Gradients of filters in fp32, from fp16. */
-static void wide_results(cudnnBackendDescriptor_t device) {
-  conv_problem p;
-  char error[CUDNN_ERROR] = "", name[CUDNN_GRAPH_NAME];
-  problem_parse(&p, "mb32ic64ih56oc64oh56kh3ph1", error, sizeof error);
-  for (int pass = 0; pass < PASS_COUNT; pass++) {
-    cudnn_task task = task_of(&p, (conv_pass)pass, DTYPE_FP16, LAYOUT_NHWC);
-    cudnn_graph g;
-    int usable = 0;
-    task.epilogue.fp32 = true;
-    cudnn_graph_name(&task, name);
-    const int made = cudnn_graph_make(&g, &task, LAYOUT_NHWC, NULL, device, error, sizeof error);
-    for (int engine = 0; made == 0 && engine < g.engines; engine++) usable += engine_ask(&g, engine).usable;
-    ok(made == 0 && usable > 0 && strcmp(name, "conv+fp32") == 0, "%s of fp16 stored as fp32, %s: %d engines %s", pass_name((conv_pass)pass), name, usable, error);
-    cudnn_graph_free(&g);
-  }
-}
-
 static void library(void) {
   conv_problem p;
   char error[512] = "";
