@@ -1,4 +1,4 @@
-/* Inside a trial: what its verification (trial.c) and its timing (trial_time.c) share. */
+/* Inside a trial: what its verification (trial_verify.c) and its timing (trial_time.c) share. */
 #pragma once
 #include "common/harness/buffers.h"
 #include "common/harness/plan.h"

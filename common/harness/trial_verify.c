@@ -1,4 +1,4 @@
-/* One problem, one pass, all kernels of one dtype and layout. See trial.h. */
+/* A trial: data, reference, verification; trial_time.c times. See trial.h. */
 #include "common/harness/trial.h"
 
 #include <float.h>
