@@ -47,7 +47,7 @@ TOOLS := $(basename $(notdir $(wildcard common/tools/*.c) $(STEP_TOOLS)))
 HARNESS := $(patsubst %,$(B)/%.o,$(wildcard $(foreach r,conv cudnn files harness,common/$(r)/*.c common/$(r)/*.cu)) 00_cpu_reference/a_definition.c)
 LIBRARY := $(B)/libharness.a
 step_objects = $(filter-out $(HARNESS),$(patsubst %,$(B)/%.o,$(wildcard $(call folder,$(1))/*.c $(call folder,$(1))/*.cu))) $(B)/$(call folder,$(1))/kernel_sources.c.o
-# Tests of the emulator itself make no sense on a GPU; emu_features and emu_half hold on both: what they prove of the emulator, a GPU does too.
+# Tests of the emulator itself make no sense on a GPU; emu_features, emu_warps and emu_half hold on both: what they prove of the emulator, a GPU does too.
 EMU_ONLY = $(if $(filter cuda,$(BACKEND)),tests/emu_api% tests/emu_failures% tests/emu_rewrite% tests/emu_aarch64% tests/emu_sms% tests/check_% tests/count_%)
 # One program for each step: tests/identities.c with the step's table of kernels.
 STEP_TESTS = $(patsubst %,$(B)/tests/identities_%,$(filter-out 00,$(STEPS)))
