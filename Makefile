@@ -192,7 +192,7 @@ $(LIBRARY): $(HARNESS) $(RUNTIME) $(STAMP)
 .PHONY: help all steps bench batch plots test image docs stale figures train nvcc-check compare-counts calibrate cublas cuts clean
 help:
 	@echo "make bench                 every step: verified, and timed on a GPU; tables and CSV in build/results/"
-	@echo "make test                  all tests; ends with 'N passed, N failed'"
+	@echo "make test                  all tests; ends with 'N passed, N failed'; make test-NAME: one, such as test-graph"
 	@echo
 	@echo "make 01                    build a step: $(STEPS)"
 	@echo "make run-01                run it; SHAPE='mb1ic16ih28oc16oh28kh3ph1' PASS=fprop|dgrad|wgrad KERNEL=01a|auto SUITE=nasty BATCH=8 ARGS='--help'"
@@ -306,6 +306,13 @@ nvcc-check: $(NVCC_CHECK)
 
 test: all $(TESTS) nvcc-check
 	@B=$(B) REWRITE=$(REWRITE) CC='$(CC)' CXX='$(CXX)' tests/run.pl $(TESTS) $(TEST_SCRIPTS)
+
+# One test: make test-steps, make test-graph.
+ONE_TEST = $(wildcard tests/$*.sh tests/$*.c tests/$*.cu)$(filter identities_%,$*)
+test-%:
+	@$(if $(ONE_TEST),,echo 'make test-NAME: expected a file tests/NAME.sh, .c or .cu, found none for "$*"' >&2; exit 2)
+	@$(MAKE) --no-print-directory -s $(if $(wildcard tests/$*.sh),all $(MODE_PROGRAMS),$(B)/tests/$*)
+	@B=$(B) REWRITE=$(REWRITE) CC='$(CC)' CXX='$(CXX)' tests/run.pl $(if $(wildcard tests/$*.sh),tests/$*.sh,$(B)/tests/$*)
 
 clean:
 	rm -rf build
