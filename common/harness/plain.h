@@ -3,7 +3,7 @@
 #include <limits.h>
 
 #include "common/conv/bound.h"
-#include "common/harness/kernel.h"
+#include "common/harness/plan.h"
 
 /* Indices are ints, as a beginner writes them, so every tensor must be countable by one (with room for a last partial block). */
 static inline const char *plain_unsupported(const conv_problem *p, const conv_device *device) {
@@ -15,10 +15,30 @@ static inline const char *plain_unsupported(const conv_problem *p, const conv_de
   return NULL;
 }
 
+/* plan() of a kernel that has nothing to decide. */
+static inline const char *plain_plan(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  (void)plan;
+  return plain_unsupported(&o->problem, device);
+}
+
 /* One thread adds up all products of its output, one after the other. */
 static inline double plain_growth_fprop(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_FPROP), random); }
 static inline double plain_growth_dgrad(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_DGRAD), random); }
 static inline double plain_growth_wgrad(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_WGRAD), random); }
+
+/* A row of the kernel table for an fp32 NCHW kernel. The declaration gives the row C linkage, for the step's kernels.c. */
+#define NCHW_ROW(variable, NAME, IDEA, PASS, PLAN, LAUNCH, GROWTH)                                  \
+  extern "C" const conv_kernel variable;                                                            \
+  const conv_kernel variable = {.name = NAME,                                                       \
+                                .idea = IDEA,                                                       \
+                                .place = ON_GPU,                                                    \
+                                .pass = PASS,                                                       \
+                                .dtype = DTYPE_FP32,                                                \
+                                .layout = LAYOUT_NCHW,                                              \
+                                .min_arch = 0,                                                      \
+                                .plan = PLAN,                                                       \
+                                .launch_plan = LAUNCH,                                              \
+                                .growth = GROWTH}
 
 /* A row of the kernel table for an fp32 NCHW kernel, with a workspace of BYTES(problem) or, NULL, without. The declaration gives the row C linkage, for the
  * step's kernels.c. */

@@ -44,7 +44,15 @@ cudaError_t kernel_launch(const conv_kernel *k, const conv_plan *plan, const con
 }
 
 const char *plan_failed(conv_plan *plan, cudaError_t status) {
+  cudaGetLastError(); /* or the next kernel's launch would be blamed for it */
   plan->failed = status;
   snprintf(plan->why_not, sizeof plan->why_not, "cannot be planned: %s", cudaGetErrorString(status));
   return plan->why_not;
+}
+
+cudaError_t plan_allow_shared(const void *kernel, size_t bytes) {
+  struct cudaFuncAttributes now;
+  const cudaError_t status = cudaFuncGetAttributes(&now, kernel);
+  if (status || (size_t)now.maxDynamicSharedSizeBytes >= bytes) return status;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 }

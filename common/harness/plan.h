@@ -18,6 +18,9 @@ cudaError_t kernel_launch(const conv_kernel *kernel, const conv_plan *plan, cons
 /* For a plan() whose CUDA call failed: notes the error, and is the reason to return. */
 const char *plan_failed(conv_plan *plan, cudaError_t status);
 
+/* For a plan() whose kernel wants so much dynamic shared memory: lets it have that, and never less than an earlier plan was promised. */
+cudaError_t plan_allow_shared(const void *kernel, size_t bytes);
+
 #ifdef __cplusplus
 }
 
