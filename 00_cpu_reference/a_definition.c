@@ -74,7 +74,13 @@ conv_sums definition_element(const conv_problem *p, conv_pass pass, const conv_i
 
 /* ---------------------------------------------------------------- as a kernel: the same sums, rounded to fp32 */
 
-static cudaError_t launch(const conv_problem *p, conv_pass pass, const conv_buffers *b) {
+/* It computes everything, in one way. */
+static const char *plan_nothing(const conv_operation *o, const conv_device *device, conv_plan *plan) { return (void)o, (void)device, (void)plan, NULL; }
+
+static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  (void)stream;
+  const conv_problem *p = &plan->operation.problem;
+  const conv_pass pass = plan->operation.pass;
   void *const data[3] = {[TENSOR_X] = b->x, [TENSOR_W] = b->w, [TENSOR_Y] = b->y};
   conv_tensor out = tensor_describe(p, pass_output(pass), DTYPE_FP32, LAYOUT_NCHW);
   out.data = data[pass_output(pass)];
@@ -93,16 +99,12 @@ static cudaError_t launch(const conv_problem *p, conv_pass pass, const conv_buff
   return cudaSuccess;
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) { return (void)stream, launch(p, PASS_FPROP, b); }
-static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) { return (void)stream, launch(p, PASS_DGRAD, b); }
-static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) { return (void)stream, launch(p, PASS_WGRAD, b); }
-
 static double growth(const conv_problem *p, bool random) { return (void)p, growth_chain_fp32(1, random); } /* one rounding, at the end */
 
 #define DEFINITION_ROW(PASS_NAME, PASS_ID)                                                                                       \
   const conv_kernel definition_##PASS_NAME = {.name = "00a", .idea = "the definition, fp64 sums", .place = ON_CPU,               \
                                               .pass = PASS_ID, .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW,                       \
-                                              .launch = launch_##PASS_NAME, .growth = growth}
+                                              .plan = plan_nothing, .launch_plan = launch, .growth = growth}
 DEFINITION_ROW(fprop, PASS_FPROP);
 DEFINITION_ROW(dgrad, PASS_DGRAD);
 DEFINITION_ROW(wgrad, PASS_WGRAD);

@@ -12,6 +12,7 @@
  * fprop and dgrad are this product with different views (b_view.h); wgrad multiplies two matrices that both run along the pixels, so its tile
  * consists of inner products; depthwise layers have nothing to share and read the image itself (b_depthwise.h).
  * Method: K. Goto and R. van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,8 +38,6 @@ static NOINLINE void run_tile(int rows, int depth, const float *a, const float *
   else outer_tile(1, PIXELS / LANES, depth, a, b, c);
 }
 
-static int64_t packed_filters(const view *v) { return v->groups * round_up(v->rows, tile_rows(v)) * view_depth(v); }
-
 /* Filters in the order the tile reads them: packed[depth][tile], for `tile` filters from `row` on, depth [first, first + depth).
  * filters: the group's first. Rows past the last filter are zeros. */
 static NOINLINE void pack_filters(const view *v, const float *filters, int64_t row, int tile, int64_t first, int depth, float *packed) {
@@ -55,12 +54,12 @@ static NOINLINE void pack_filters(const view *v, const float *filters, int64_t r
   }
 }
 
-/* `floats` for every thread, 64-byte aligned, kept from call to call so that they stay in the threads' caches. 300 KB a thread would be too
+/* `floats` for each of so many threads, 64-byte aligned, kept from call to call so that they stay in the threads' caches. 300 KB a thread would be too
  * much for a small stack. NULL: no memory. Calls must not overlap. */
-static float *thread_scratch(int64_t floats) {
+static float *thread_scratch(int64_t floats, int64_t threads) {
   static float *buffer;
   static int64_t size;
-  const int64_t wanted = floats * thread_count();
+  const int64_t wanted = floats * threads;
   if (size < wanted) {
     free(buffer);
     buffer = aligned_alloc(64, sizeof(float) * round_up(wanted, LINE));
@@ -92,21 +91,31 @@ static NOINLINE void multiply_block(const view *v, const float *packed, const fl
   store_rows(v, result, rows, runs, run_count, sums, PIXELS);
 }
 
+/* How a view's work is cut for so many threads: tiles of `tile` filters, tasks of `block` filters x PIXELS pixels. */
+typedef struct multiply_cut {
+  int threads, tile;
+  int64_t block;
+} multiply_cut;
+
+static multiply_cut cut_multiply(const view *v, int threads) {
+  multiply_cut cut = {.threads = threads, .tile = tile_rows(v)};
+  const int64_t pixel_blocks = div_up(view_pixels(v), PIXELS);
+  cut.block = round_up(div_up(v->rows, div_up(v->rows, BLOCK_M)), cut.tile);
+  while (cut.block > cut.tile && pixel_blocks * v->groups * div_up(v->rows, cut.block) < TASKS_PER_THREAD * threads) cut.block = round_up(cut.block / 2, cut.tile);
+  return cut;
+}
+
 /* All of a view. source: [images][groups * channels][source plane], result: [images][groups * rows][result plane],
- * packed: packed_filters() floats, scratch: MULTIPLY_SCRATCH a thread. */
-static void multiply(const view *v, const float *filters, const float *source, float *result, float *packed, float *scratch_of_all) {
-  const int tile = tile_rows(v);
+ * packed: floats for all filters, in whole tiles, scratch: MULTIPLY_SCRATCH a thread. */
+static void multiply(const view *v, const multiply_cut *cut, const float *filters, const float *source, float *result, float *packed, float *scratch_of_all) {
+  const int tile = cut->tile;
   const int64_t depth = view_depth(v), pixels = view_pixels(v), panels = div_up(v->rows, tile), slices = div_up(depth, DEPTH);
   const int64_t packed_group = panels * tile * depth;
-
-  const int64_t pixel_blocks = div_up(pixels, PIXELS);
-  int64_t block = round_up(div_up(v->rows, div_up(v->rows, BLOCK_M)), tile);
-  while (block > tile && pixel_blocks * v->groups * div_up(v->rows, block) < TASKS_PER_THREAD * thread_count()) block = round_up(block / 2, tile);
-  const int64_t row_blocks = div_up(v->rows, block);
+  const int64_t pixel_blocks = div_up(pixels, PIXELS), block = cut->block, row_blocks = div_up(v->rows, block);
   const bool depthwise = is_wide_depthwise(v);
   const int64_t bands = div_up(v->h.pixels, BAND), planes = v->images * v->groups;
 
-#pragma omp parallel
+#pragma omp parallel num_threads(cut->threads)
   {
     float *scratch = scratch_of_all + (int64_t)thread_number() * MULTIPLY_SCRATCH;
 #pragma omp for
@@ -129,34 +138,46 @@ static void multiply(const view *v, const float *filters, const float *source, f
   }
 }
 
-static size_t fprop_workspace(const conv_problem *p) {
-  const view v = forward_view(p);
-  return sizeof(float) * packed_filters(&v);
+/* What a launch needs. dgrad has a view for every residue of the stride; they follow from the problem, and the first, which has the most pixels, is cut
+ * for all of them. */
+typedef struct multiply_launch {
+  view first;
+  multiply_cut cut;
+} multiply_launch;
+_Static_assert(sizeof(multiply_launch) <= PLAN_BYTES, "raise PLAN_BYTES");
+
+static const char *plan_multiply(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  multiply_launch *l = (multiply_launch *)plan->data;
+  l->first = o->pass == PASS_DGRAD ? backward_view(p, 0, 0) : forward_view(p);
+  const view *v = &l->first;
+  l->cut = cut_multiply(v, device->sm_count);
+  /* The views of dgrad share the filter taps out among them: none needs more than the whole filter. */
+  plan->workspace_bytes = sizeof(float) * v->groups * round_up(v->rows, l->cut.tile) * v->channels * p->R * p->S;
+  if (is_wide_depthwise(v)) snprintf(plan->words, sizeof plan->words, "%d threads, bands of %d rows", l->cut.threads, BAND);
+  else snprintf(plan->words, sizeof plan->words, "%d threads, %lld filters x %d pixels a task", l->cut.threads, (long long)l->cut.block, PIXELS);
+  return NULL;
 }
 
-static cudaError_t fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+static cudaError_t fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   (void)stream;
-  const view v = forward_view(p);
-  float *scratch = thread_scratch(MULTIPLY_SCRATCH);
+  const multiply_launch *l = (const multiply_launch *)plan->data;
+  float *scratch = thread_scratch(MULTIPLY_SCRATCH, l->cut.threads);
   if (!scratch) return cudaErrorMemoryAllocation;
-  multiply(&v, b->w, b->x, b->y, b->workspace, scratch);
+  multiply(&l->first, &l->cut, b->w, b->x, b->y, b->workspace, scratch);
   return cudaSuccess;
 }
 
-/* The classes share the filter taps out among them: none needs more than the whole filter. */
-static size_t dgrad_workspace(const conv_problem *p) {
-  const view v = backward_view(p, 0, 0);
-  return sizeof(float) * p->groups * round_up(v.rows, tile_rows(&v)) * (p->K / p->groups) * p->R * p->S;
-}
-
-static cudaError_t dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+static cudaError_t dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   (void)stream;
-  float *scratch = thread_scratch(MULTIPLY_SCRATCH);
+  const conv_problem *p = &plan->operation.problem;
+  const multiply_launch *l = (const multiply_launch *)plan->data;
+  float *scratch = thread_scratch(MULTIPLY_SCRATCH, l->cut.threads);
   if (!scratch) return cudaErrorMemoryAllocation;
   for (int h = 0; h < p->stride_h && h < p->H; h++) {
     for (int w = 0; w < p->stride_w && w < p->W; w++) {
       const view v = backward_view(p, h, w);
-      multiply(&v, b->w, b->y, b->x, b->workspace, scratch);
+      multiply(&v, &l->cut, b->w, b->y, b->x, b->workspace, scratch);
     }
   }
   return cudaSuccess;
@@ -172,14 +193,14 @@ enum {
 };
 
 /* How the work on dw is cut: rows (k) x columns (c, r, s) x pixels. Each slice of the pixels sums into a dw of its own, added up at the end,
- * always in the same order. The cut depends on the number of threads: workspace_bytes and launch have to see the same one. */
+ * always in the same order. */
 typedef struct wgrad_cut {
-  int64_t row_blocks, columns, column_blocks, pixel_blocks, slices;
+  int64_t threads, row_blocks, columns, column_blocks, pixel_blocks, slices;
 } wgrad_cut;
 
-static wgrad_cut cut_wgrad(const conv_problem *p, const view *v) {
-  const int64_t depth = view_depth(v), wanted = (int64_t)TASKS_PER_THREAD * thread_count();
-  wgrad_cut cut = {.row_blocks = div_up(v->rows, WGRAD_M), .columns = WGRAD_TASK_N, .pixel_blocks = div_up(view_pixels(v), DOT_DEPTH)};
+static wgrad_cut cut_wgrad(const conv_problem *p, const view *v, int threads) {
+  const int64_t depth = view_depth(v), wanted = (int64_t)TASKS_PER_THREAD * threads;
+  wgrad_cut cut = {.threads = threads, .row_blocks = div_up(v->rows, WGRAD_M), .columns = WGRAD_TASK_N, .pixel_blocks = div_up(view_pixels(v), DOT_DEPTH)};
   const int64_t tasks = v->groups * cut.row_blocks * div_up(depth, cut.columns);
   /* A slice costs one more dw written and read: all together no more than a quarter of what reading x and dy costs. */
   const int64_t affordable = (problem_x_count(p) + problem_y_count(p)) / 4 / (2 * problem_w_count(p));
@@ -216,21 +237,31 @@ static NOINLINE void correlate_block(const view *v, const float *source, const f
   }
 }
 
-static size_t wgrad_workspace(const conv_problem *p) {
-  const view v = forward_view(p);
-  const int64_t slices = cut_wgrad(p, &v).slices;
-  return slices == 1 ? 0 : sizeof(float) * slices * problem_w_count(p);
+typedef struct wgrad_launch {
+  view v;
+  wgrad_cut cut;
+} wgrad_launch;
+_Static_assert(sizeof(wgrad_launch) <= PLAN_BYTES, "raise PLAN_BYTES");
+
+static const char *plan_wgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  wgrad_launch *l = (wgrad_launch *)plan->data;
+  l->v = forward_view(&o->problem);
+  l->cut = cut_wgrad(&o->problem, &l->v, device->sm_count);
+  plan->workspace_bytes = l->cut.slices == 1 ? 0 : sizeof(float) * l->cut.slices * problem_w_count(&o->problem);
+  snprintf(plan->words, sizeof plan->words, "%lld threads, %lld slices of the pixels, %d x %lld of dw a task", (long long)l->cut.threads, (long long)l->cut.slices, WGRAD_M, (long long)l->cut.columns);
+  return NULL;
 }
 
-static cudaError_t wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+static cudaError_t wgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   (void)stream;
-  const view v = forward_view(p);
-  const wgrad_cut cut = cut_wgrad(p, &v);
-  const int64_t depth = view_depth(&v), count = problem_w_count(p), column_blocks = cut.column_blocks, row_blocks = cut.row_blocks;
+  const wgrad_launch *l = (const wgrad_launch *)plan->data;
+  const view v = l->v;
+  const wgrad_cut cut = l->cut;
+  const int64_t depth = view_depth(&v), count = problem_w_count(&plan->operation.problem), column_blocks = cut.column_blocks, row_blocks = cut.row_blocks;
   const float *x = b->x, *dy = b->y;
-  float *dw = b->w, *partial = cut.slices == 1 ? dw : b->workspace, *scratch_of_all = thread_scratch(WGRAD_SCRATCH);
+  float *dw = b->w, *partial = cut.slices == 1 ? dw : b->workspace, *scratch_of_all = thread_scratch(WGRAD_SCRATCH, cut.threads);
   if (!scratch_of_all) return cudaErrorMemoryAllocation;
-#pragma omp parallel
+#pragma omp parallel num_threads((int)cut.threads)
   {
     float *scratch = scratch_of_all + (int64_t)thread_number() * WGRAD_SCRATCH;
 #pragma omp for schedule(dynamic)
@@ -261,10 +292,10 @@ static double wgrad_growth(const conv_problem *p, bool random) { return growth_c
 
 const conv_kernel blocked_fprop = {
     .name = "00b", .idea = "all cores: implicit matrix product, tiles in vector registers, blocks in cache", .place = ON_CPU, .pass = PASS_FPROP,
-    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .workspace_bytes = fprop_workspace, .launch = fprop, .growth = fprop_growth};
+    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .plan = plan_multiply, .launch_plan = fprop, .growth = fprop_growth};
 const conv_kernel blocked_dgrad = {
     .name = "00b", .idea = "the same product over dy, one per residue of the stride: no work on zeros", .place = ON_CPU, .pass = PASS_DGRAD,
-    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .workspace_bytes = dgrad_workspace, .launch = dgrad, .growth = dgrad_growth};
+    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .plan = plan_multiply, .launch_plan = dgrad, .growth = dgrad_growth};
 const conv_kernel blocked_wgrad = {
     .name = "00b", .idea = "tiles of inner products along the pixels, pixels shared out among threads", .place = ON_CPU, .pass = PASS_WGRAD,
-    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .workspace_bytes = wgrad_workspace, .launch = wgrad, .growth = wgrad_growth};
+    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .plan = plan_wgrad, .launch_plan = wgrad, .growth = wgrad_growth};
