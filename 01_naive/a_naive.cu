@@ -82,26 +82,26 @@ __global__ void __launch_bounds__(THREADS) naive_wgrad_kernel(conv_problem p, co
   dw[((k * group_c + c) * p.R + r) * p.S + s] = sum;
 }
 
-/* ---------------------------------------------------------------- host: one launch per pass, one row per pass */
+/* ---------------------------------------------------------------- host: one launch and one row per pass; nothing to plan, if ints can count every tensor */
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const int outputs = p->N * p->K * p->P * p->Q;
-  naive_fprop_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  naive_fprop_kernel<<<(problem_y_count(&p) + THREADS - 1) / THREADS, THREADS, 0, stream>>>(p, (const float *)b->x, (const float *)b->w, (float *)b->y);
   return cudaGetLastError();
 }
 
-static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const int outputs = p->N * p->C * p->H * p->W;
-  naive_dgrad_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->y, (const float *)b->w, (float *)b->x);
+static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  naive_dgrad_kernel<<<(problem_x_count(&p) + THREADS - 1) / THREADS, THREADS, 0, stream>>>(p, (const float *)b->y, (const float *)b->w, (float *)b->x);
   return cudaGetLastError();
 }
 
-static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const int outputs = p->K * (p->C / p->groups) * p->R * p->S;
-  naive_wgrad_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->y, (float *)b->w);
+static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  naive_wgrad_kernel<<<(problem_w_count(&p) + THREADS - 1) / THREADS, THREADS, 0, stream>>>(p, (const float *)b->x, (const float *)b->y, (float *)b->w);
   return cudaGetLastError();
 }
 
-PLAIN_ROW(naive_fprop, "01a", "one thread per output, neighbours on k", PASS_FPROP, launch_fprop, plain_growth_fprop);
-PLAIN_ROW(naive_dgrad, "01a", "one thread per output, neighbours on c", PASS_DGRAD, launch_dgrad, plain_growth_dgrad);
-PLAIN_ROW(naive_wgrad, "01a", "one thread per output, neighbours on k", PASS_WGRAD, launch_wgrad, plain_growth_wgrad);
+NCHW_ROW(naive_fprop, "01a", "one thread per output, neighbours on k", PASS_FPROP, plain_plan, launch_fprop, plain_growth_fprop);
+NCHW_ROW(naive_dgrad, "01a", "one thread per output, neighbours on c", PASS_DGRAD, plain_plan, launch_dgrad, plain_growth_dgrad);
+NCHW_ROW(naive_wgrad, "01a", "one thread per output, neighbours on k", PASS_WGRAD, plain_plan, launch_wgrad, plain_growth_wgrad);

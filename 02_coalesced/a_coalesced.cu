@@ -84,24 +84,24 @@ __global__ void __launch_bounds__(THREADS) coalesced_wgrad_kernel(conv_problem p
 
 /* ---------------------------------------------------------------- host: one launch per pass, one row per pass */
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const int outputs = p->N * p->K * p->P * p->Q;
-  coalesced_fprop_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  coalesced_fprop_kernel<<<(problem_y_count(&p) + THREADS - 1) / THREADS, THREADS, 0, stream>>>(p, (const float *)b->x, (const float *)b->w, (float *)b->y);
   return cudaGetLastError();
 }
 
-static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const int outputs = p->N * p->C * p->H * p->W;
-  coalesced_dgrad_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->y, (const float *)b->w, (float *)b->x);
+static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  coalesced_dgrad_kernel<<<(problem_x_count(&p) + THREADS - 1) / THREADS, THREADS, 0, stream>>>(p, (const float *)b->y, (const float *)b->w, (float *)b->x);
   return cudaGetLastError();
 }
 
-static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const int outputs = p->K * (p->C / p->groups) * p->R * p->S;
-  coalesced_wgrad_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->y, (float *)b->w);
+static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  coalesced_wgrad_kernel<<<(problem_w_count(&p) + THREADS - 1) / THREADS, THREADS, 0, stream>>>(p, (const float *)b->x, (const float *)b->y, (float *)b->w);
   return cudaGetLastError();
 }
 
-PLAIN_ROW(coalesced_fprop, "02a", "one thread per output, neighbours on q", PASS_FPROP, launch_fprop, plain_growth_fprop);
-PLAIN_ROW(coalesced_dgrad, "02a", "one thread per output, neighbours on w", PASS_DGRAD, launch_dgrad, plain_growth_dgrad);
-PLAIN_ROW(coalesced_wgrad, "02a", "one thread per output, neighbours on s", PASS_WGRAD, launch_wgrad, plain_growth_wgrad);
+NCHW_ROW(coalesced_fprop, "02a", "one thread per output, neighbours on q", PASS_FPROP, plain_plan, launch_fprop, plain_growth_fprop);
+NCHW_ROW(coalesced_dgrad, "02a", "one thread per output, neighbours on w", PASS_DGRAD, plain_plan, launch_dgrad, plain_growth_dgrad);
+NCHW_ROW(coalesced_wgrad, "02a", "one thread per output, neighbours on s", PASS_WGRAD, plain_plan, launch_wgrad, plain_growth_wgrad);

@@ -49,29 +49,18 @@ __global__ void __launch_bounds__(THREADS) warp_wgrad_kernel(conv_problem p, con
 
 /* ---------------------------------------------------------------- host */
 
-static const char *unsupported(const conv_problem *p, const conv_device *device) {
-  if (problem_w_count(p) > (int64_t)INT_MAX - WARPS) return "w has 2^31 elements or more (one warp each)";
-  return plain_unsupported(p, device);
+static const char *plan_wgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  if (problem_w_count(&o->problem) > (int64_t)INT_MAX - WARPS) return "w has 2^31 elements or more (one warp each)";
+  return plain_plan(o, device, plan);
 }
 
-static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const int outputs = p->K * (p->C / p->groups) * p->R * p->S;
-  warp_wgrad_kernel<<<(outputs + WARPS - 1) / WARPS, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->y, (float *)b->w);
+static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  warp_wgrad_kernel<<<(problem_w_count(&p) + WARPS - 1) / WARPS, THREADS, 0, stream>>>(p, (const float *)b->x, (const float *)b->y, (float *)b->w);
   return cudaGetLastError();
 }
 
 /* A lane's chain has a 32nd of the terms (rounded up once per image), the shuffles add five more. */
 static double growth(const conv_problem *p, bool random) { return growth_chain_fp32(p->N * ceil((double)p->P * p->Q / (double)WARP) + 5, random); }
 
-extern "C" const conv_kernel warp_wgrad;
-const conv_kernel warp_wgrad = {.name = "02b",
-                                .idea = "one warp per output, lanes on q, shuffle reduction",
-                                .place = ON_GPU,
-                                .pass = PASS_WGRAD,
-                                .dtype = DTYPE_FP32,
-                                .layout = LAYOUT_NCHW,
-                                .min_arch = 0,
-                                .unsupported = unsupported,
-                                .workspace_bytes = NULL,
-                                .launch = launch_wgrad,
-                                .growth = growth};
+NCHW_ROW(warp_wgrad, "02b", "one warp per output, lanes on q, shuffle reduction", PASS_WGRAD, plan_wgrad, launch_wgrad, growth);

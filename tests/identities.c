@@ -189,25 +189,29 @@ static void repeat(const conv_kernel *k, const conv_problem *p, uint64_t seed, t
 /* ---------------------------------------------------------------- planted */
 
 /* 01a's fprop, of one that takes the padding below for the padding above. Its authors' reference would agree. */
-static cudaError_t launch_mistaken(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  conv_problem q = *p;
-  q.pad_top = p->pad_bottom, q.pad_bottom = p->pad_top;
-  return naive_fprop.launch(&q, b, stream);
+static cudaError_t launch_mistaken(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  conv_plan other = *plan;
+  conv_problem *p = &other.operation.problem;
+  p->pad_top = plan->operation.problem.pad_bottom, p->pad_bottom = plan->operation.problem.pad_top;
+  return naive_fprop.launch_plan(&other, b, stream);
 }
 
 /* 01a's wgrad, whose first gradient is what the workspace held. */
-static cudaError_t launch_leftover(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const cudaError_t status = naive_wgrad.launch(p, b, stream);
+static cudaError_t launch_leftover(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const cudaError_t status = naive_wgrad.launch_plan(plan, b, stream);
   return status ? status : cudaMemcpyAsync(b->w, b->workspace, sizeof(float), cudaMemcpyDeviceToDevice, stream);
 }
 
-static size_t one_float(const conv_problem *p) { return (void)p, sizeof(float); }
+static const char *plan_one_float(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  plan->workspace_bytes = sizeof(float);
+  return naive_wgrad.plan(o, device, plan);
+}
 
 static void planted(void) {
   conv_problem p;
   char error[256];
   conv_kernel mistaken = naive_fprop, leftover = naive_wgrad;
-  mistaken.launch = launch_mistaken, leftover.launch = launch_leftover, leftover.workspace_bytes = one_float;
+  mistaken.launch_plan = launch_mistaken, leftover.launch_plan = launch_leftover, leftover.plan = plan_one_float;
   const conv_kernel *const rows[] = {&mistaken, &leftover, &naive_wgrad};
   const conv_step step = {.kernels = rows, .kernel_count = 3};
   tally adjoints[MOST_ROWS] = {0}, repeats[3] = {0};
@@ -287,7 +291,7 @@ int step_main(const conv_step *step, int argc, char **argv) {
   }
   if (read_problems(step, &all)) return 1;
   plan(0);
-  if (step->kernels[0]->launch == naive_fprop.launch) planted();
+  if (step->kernels[0]->launch_plan == naive_fprop.launch_plan) planted();
   for (int n = 0; n < all.count; n++) adjoint(step, &all.problems[n], (uint64_t)n, adjoints);
   for (int i = 0; i < step->kernel_count; i++) {
     const conv_kernel *k = step->kernels[i];
