@@ -8,6 +8,7 @@
  *           instructions per product, not the traffic.
  * Passes:   fprop, and dgrad at stride 1 (turned.h). Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
+#include <stdio.h>
 
 #include "03_shared_tiling/turned.h"
 
@@ -54,6 +55,14 @@ __global__ void __launch_bounds__(THREADS) halo_kernel(turned_conv t, const floa
 
 /* ---------------------------------------------------------------- host */
 
+/* What a launch needs. */
+typedef struct halo_launch {
+  turned_conv t;
+  dim3 block; /* threads: a tile of outputs */
+  int blocks;
+  size_t bytes;
+} halo_launch;
+
 /* As wide as the image up to a warp, as high as 256 threads allow. */
 static dim3 block_of(const conv_problem *p) {
   const int tile_q = p->Q > 16 ? 32 : p->Q > 8 ? 16 : 8;
@@ -61,36 +70,26 @@ static dim3 block_of(const conv_problem *p) {
   return dim3(tile_q, p->P < most ? p->P : most);
 }
 
-static const char *unsupported_tile(const conv_problem *p) {
-  const dim3 block = block_of(p);
-  const int64_t most = SHARED_LIMIT / (int64_t)sizeof(float);
-  if (tile_h(*p, block.y) > most / tile_w(*p, block.x)) return "one channel's pixels under a block exceed 48 KiB of shared memory";
+static const char *plan_halo(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const char *why = turned_unsupported(o, device);
+  if (why) return why;
+  halo_launch *l = plan_data<halo_launch>(plan);
+  l->t = turned_pass(o);
+  const conv_problem &p = l->t.p;
+  l->block = block_of(&p);
+  const int64_t height = tile_h(p, l->block.y), width = tile_w(p, l->block.x);
+  if (height > SHARED_LIMIT / (int64_t)sizeof(float) / width) return "one channel's pixels under a block exceed 48 KiB of shared memory";
+  l->bytes = (size_t)(height * width) * sizeof(float);
+  l->blocks = p.N * p.K * ((p.P + l->block.y - 1) / l->block.y) * ((p.Q + l->block.x - 1) / l->block.x);
+  snprintf(plan->words, sizeof plan->words, "%u x %u outputs a block", l->block.x, l->block.y);
   return NULL;
 }
 
-static const char *unsupported_fprop(const conv_problem *p, const conv_device *device) {
-  const char *why = plain_unsupported(p, device);
-  return why ? why : unsupported_tile(p);
-}
-
-static const char *unsupported_dgrad(const conv_problem *p, const conv_device *device) {
-  const char *why = turned_dgrad_unsupported(p, device);
-  if (why) return why;
-  const turned_conv t = turned_dgrad(p);
-  return unsupported_tile(&t.p);
-}
-
-static cudaError_t launch(const turned_conv &t, const void *x, const void *w, void *y, cudaStream_t stream) {
-  const conv_problem *p = &t.p;
-  const dim3 block = block_of(p);
-  const int blocks = p->N * p->K * ((p->P + block.y - 1) / block.y) * ((p->Q + block.x - 1) / block.x);
-  const size_t bytes = (size_t)(tile_h(*p, block.y) * tile_w(*p, block.x)) * sizeof(float);
-  halo_kernel<<<blocks, block, bytes, stream>>>(t, (const float *)x, (const float *)w, (float *)y);
+static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const halo_launch *l = plan_data<halo_launch>(plan);
+  halo_kernel<<<l->blocks, l->block, l->bytes, stream>>>(l->t, turned_image(plan, b), (const float *)b->w, turned_result(plan, b));
   return cudaGetLastError();
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) { return launch(turned_fprop(p), b->x, b->w, b->y, stream); }
-static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) { return launch(turned_dgrad(p), b->y, b->w, b->x, stream); }
-
-FP32_ROW(halo_fprop, "03a", "halo tile in shared memory", PASS_FPROP, unsupported_fprop, launch_fprop, plain_growth_fprop);
-FP32_ROW(halo_dgrad, "03a", "halo tile in shared memory", PASS_DGRAD, unsupported_dgrad, launch_dgrad, plain_growth_dgrad);
+NCHW_ROW(halo_fprop, "03a", "halo tile in shared memory", PASS_FPROP, plan_halo, launch, plain_growth_fprop);
+NCHW_ROW(halo_dgrad, "03a", "halo tile in shared memory", PASS_DGRAD, plan_halo, launch, plain_growth_dgrad);

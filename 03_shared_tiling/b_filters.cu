@@ -7,6 +7,7 @@
  * Expect:   03a issues two loads for every FMA, this one three for eight.
  * Passes:   fprop, and dgrad at stride 1 (turned.h). Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
+#include <stdio.h>
 
 #include "03_shared_tiling/turned.h"
 
@@ -75,6 +76,15 @@ __global__ void __launch_bounds__(THREADS) filters_kernel(turned_conv t, int row
 
 /* ---------------------------------------------------------------- host */
 
+/* What a launch needs. */
+typedef struct filters_launch {
+  turned_conv t;
+  dim3 block;   /* threads: a tile of outputs */
+  int rows;     /* of the filter at a time */
+  int blocks;
+  size_t bytes;
+} filters_launch;
+
 /* As wide as the image up to a warp, as high as 256 threads allow. */
 static dim3 block_of(const conv_problem *p) {
   const int tile_q = p->Q > 16 ? 32 : p->Q > 8 ? 16 : 8;
@@ -82,48 +92,34 @@ static dim3 block_of(const conv_problem *p) {
   return dim3(tile_q, p->P < most ? p->P : most);
 }
 
-/* Shared memory of a stage of `rows` filter rows, in floats. A tile's width beyond INT_MAX counts as that: it does not fit either way. */
-static int64_t stage_floats(const conv_problem *p, int rows) {
-  const dim3 block = block_of(p);
+/* Shared memory of a stage of `rows` filter rows, in bytes. A tile's width beyond INT_MAX counts as that: it does not fit either way. */
+static int64_t stage_bytes(const conv_problem *p, dim3 block, int rows) {
   const int64_t width = tile_w(*p, block.x), height = tile_h(*p, block.y, rows);
-  return (int64_t)rows * p->S * TK + (width < INT_MAX ? width : INT_MAX) * (height < INT_MAX ? height : INT_MAX);
+  return ((int64_t)rows * p->S * TK + (width < INT_MAX ? width : INT_MAX) * (height < INT_MAX ? height : INT_MAX)) * (int64_t)sizeof(float);
 }
 
-/* As many filter rows at a time as fit; 0: not even one. */
-static int stage_rows(const conv_problem *p) {
-  int rows = p->R;
-  while (rows > 0 && stage_floats(p, rows) * (int64_t)sizeof(float) > SHARED_LIMIT) rows /= 2;
-  return rows;
-}
-
-static const char *unsupported_tile(const conv_problem *p) {
-  return stage_rows(p) ? NULL : "one filter row and the pixels under it exceed 48 KiB of shared memory";
-}
-
-static const char *unsupported_fprop(const conv_problem *p, const conv_device *device) {
-  const char *why = plain_unsupported(p, device);
-  return why ? why : unsupported_tile(p);
-}
-
-static const char *unsupported_dgrad(const conv_problem *p, const conv_device *device) {
-  const char *why = turned_dgrad_unsupported(p, device);
+static const char *plan_filters(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const char *why = turned_unsupported(o, device);
   if (why) return why;
-  const turned_conv t = turned_dgrad(p);
-  return unsupported_tile(&t.p);
+  filters_launch *l = plan_data<filters_launch>(plan);
+  l->t = turned_pass(o);
+  const conv_problem &p = l->t.p;
+  l->block = block_of(&p);
+  l->rows = p.R; /* as many at a time as fit */
+  while (l->rows > 0 && stage_bytes(&p, l->block, l->rows) > SHARED_LIMIT) l->rows /= 2;
+  if (l->rows == 0) return "one filter row and the pixels under it exceed 48 KiB of shared memory";
+  l->bytes = (size_t)stage_bytes(&p, l->block, l->rows);
+  const int tiles_k = p.groups * ((p.K / p.groups + TK - 1) / TK);
+  l->blocks = p.N * tiles_k * ((p.P + l->block.y - 1) / l->block.y) * ((p.Q + l->block.x - 1) / l->block.x);
+  snprintf(plan->words, sizeof plan->words, "%u x %u pixels a block, %d filter rows at a time", l->block.x, l->block.y, l->rows);
+  return NULL;
 }
 
-static cudaError_t launch(const turned_conv &t, const void *x, const void *w, void *y, cudaStream_t stream) {
-  const conv_problem *p = &t.p;
-  const dim3 block = block_of(p);
-  const int tiles_k = p->groups * ((p->K / p->groups + TK - 1) / TK);
-  const int blocks = p->N * tiles_k * ((p->P + block.y - 1) / block.y) * ((p->Q + block.x - 1) / block.x), rows = stage_rows(p);
-  const size_t bytes = (size_t)stage_floats(p, rows) * sizeof(float);
-  filters_kernel<<<blocks, block, bytes, stream>>>(t, rows, (const float *)x, (const float *)w, (float *)y);
+static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const filters_launch *l = plan_data<filters_launch>(plan);
+  filters_kernel<<<l->blocks, l->block, l->bytes, stream>>>(l->t, l->rows, turned_image(plan, b), (const float *)b->w, turned_result(plan, b));
   return cudaGetLastError();
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) { return launch(turned_fprop(p), b->x, b->w, b->y, stream); }
-static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) { return launch(turned_dgrad(p), b->y, b->w, b->x, stream); }
-
-FP32_ROW(filters_fprop, "03b", "filters in shared memory, 8 channels a thread", PASS_FPROP, unsupported_fprop, launch_fprop, plain_growth_fprop);
-FP32_ROW(filters_dgrad, "03b", "filters in shared memory, 8 channels a thread", PASS_DGRAD, unsupported_dgrad, launch_dgrad, plain_growth_dgrad);
+NCHW_ROW(filters_fprop, "03b", "filters in shared memory, 8 channels a thread", PASS_FPROP, plan_filters, launch, plain_growth_fprop);
+NCHW_ROW(filters_dgrad, "03b", "filters in shared memory, 8 channels a thread", PASS_DGRAD, plan_filters, launch, plain_growth_dgrad);

@@ -8,6 +8,7 @@
  * Passes:   fprop, and dgrad at stride 1 (turned.h). Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
+#include <stdio.h>
 
 #include "03_shared_tiling/turned.h"
 
@@ -124,62 +125,74 @@ __global__ void __launch_bounds__(THREADS, 4) pipelined_kernel(turned_conv t, st
 
 /* ---------------------------------------------------------------- host */
 
-/* Wide images: 32 columns x 4 rows of pixels a block; narrow ones 16 x 8. */
-static int cols_of(const conv_problem *p) { return p->Q > LANES_Q ? 2 : 1; }
+typedef void (*pipelined_t)(turned_conv t, stage size, const float *x, const float *w, float *y);
+
+/* The kernels: columns of a thread; width of the filter whose taps lie side by side, 0: any filter. */
+typedef struct pipelined_row {
+  int cols, taps;
+  pipelined_t kernel;
+} pipelined_row;
+static const pipelined_row table[] = {
+    {2, 3, pipelined_kernel<2, 3>}, {2, 1, pipelined_kernel<2, 1>}, {2, 0, pipelined_kernel<2, 0>},
+    {1, 3, pipelined_kernel<1, 3>}, {1, 1, pipelined_kernel<1, 1>}, {1, 0, pipelined_kernel<1, 0>},
+};
+
+/* What a launch needs. */
+typedef struct pipelined_launch {
+  pipelined_t kernel;
+  stage size;
+  turned_conv t;
+  int blocks;
+} pipelined_launch;
 
 /* Tiles wider or higher than the limit do not fit either way. */
 static int clamp(int64_t size) { return size < SHARED_LIMIT ? (int)size : (int)SHARED_LIMIT; }
 
-static stage stage_with(const conv_problem *p, int channels, int rows) {
-  const int bq = LANES_Q * cols_of(p), bp = TPIX / cols_of(p);
+static stage stage_with(const conv_problem *p, int cols, int channels, int rows) {
+  const int bq = LANES_Q * cols, bp = TPIX / cols;
   const int height = clamp((bp - 1LL) * p->stride_h + (rows - 1LL) * p->dil_h + 1), width = clamp((bq - 1LL) * p->stride_w + (p->S - 1LL) * p->dil_w + 1);
   const int64_t filter = (int64_t)channels * rows * p->S * FILTER_PITCH, tile = (int64_t)channels * height * width;
   return stage{channels, rows, height, width, (filter + tile + 3) / 4 * 4 * (int64_t)sizeof(float)};
 }
 
 /* The largest stage that fits: up to 32 input channels, then as many filter rows as one channel allows. channels 0: not even one row fits. */
-static stage stage_of(const conv_problem *p) {
+static stage stage_of(const conv_problem *p, int cols) {
   for (int channels = 32; channels > 0; channels /= 2) {
-    const stage s = stage_with(p, channels, p->R);
+    const stage s = stage_with(p, cols, channels, p->R);
     if (s.bytes <= SHARED_LIMIT) return s;
   }
   for (int rows = p->R / 2; rows > 0; rows /= 2) {
-    const stage s = stage_with(p, 1, rows);
+    const stage s = stage_with(p, cols, 1, rows);
     if (s.bytes <= SHARED_LIMIT) return s;
   }
   return stage{};
 }
 
-static const char *unsupported_tile(const conv_problem *p) {
-  return stage_of(p).channels ? NULL : "one filter row and the pixels under it exceed 24 KiB, half of 48 KiB of shared memory";
-}
-
-static const char *unsupported_fprop(const conv_problem *p, const conv_device *device) {
-  const char *why = plain_unsupported(p, device);
-  return why ? why : unsupported_tile(p);
-}
-
-static const char *unsupported_dgrad(const conv_problem *p, const conv_device *device) {
-  const char *why = turned_dgrad_unsupported(p, device);
+static const char *plan_pipelined(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const char *why = turned_unsupported(o, device);
   if (why) return why;
-  const turned_conv t = turned_dgrad(p);
-  return unsupported_tile(&t.p);
+  pipelined_launch *l = plan_data<pipelined_launch>(plan);
+  l->t = turned_pass(o);
+  const conv_problem &p = l->t.p;
+  const int cols = p.Q > LANES_Q ? 2 : 1; /* wide images: 32 columns x 4 rows of pixels a block; narrow ones 16 x 8 */
+  const int side_by_side = p.stride_w == 1 && p.dil_w == 1 ? p.S : 0;
+  const pipelined_row *row = table;
+  while (row->cols != cols || (row->taps && row->taps != side_by_side)) row++;
+  l->kernel = row->kernel;
+  l->size = stage_of(&p, cols);
+  if (l->size.channels == 0) return "one filter row and the pixels under it exceed 24 KiB, half of 48 KiB of shared memory";
+  const int bq = LANES_Q * cols, bp = TPIX / cols, tiles_k = p.groups * ((p.K / p.groups + BK - 1) / BK);
+  l->blocks = p.N * tiles_k * ((p.P + bp - 1) / bp) * ((p.Q + bq - 1) / bq);
+  snprintf(plan->words, sizeof plan->words, "%d x %d pixels a block, stages of %d channels x %d filter rows, taps %s", bq, bp, l->size.channels, l->size.rows,
+           row->taps ? "unrolled" : "in a loop");
+  return NULL;
 }
 
-static cudaError_t launch(const turned_conv &t, const void *x, const void *w, void *y, cudaStream_t stream) {
-  const conv_problem *p = &t.p;
-  const stage size = stage_of(p);
-  const int bq = LANES_Q * cols_of(p), bp = TPIX / cols_of(p), tiles_k = p->groups * ((p->K / p->groups + BK - 1) / BK);
-  const int blocks = p->N * tiles_k * ((p->P + bp - 1) / bp) * ((p->Q + bq - 1) / bq);
-  const bool side_by_side = p->stride_w == 1 && p->dil_w == 1;
-  const auto kernel = cols_of(p) == 2 ? (side_by_side && p->S == 3 ? pipelined_kernel<2, 3> : side_by_side && p->S == 1 ? pipelined_kernel<2, 1> : pipelined_kernel<2, 0>)
-                                      : (side_by_side && p->S == 3 ? pipelined_kernel<1, 3> : side_by_side && p->S == 1 ? pipelined_kernel<1, 1> : pipelined_kernel<1, 0>);
-  kernel<<<blocks, THREADS, 2 * size.bytes, stream>>>(t, size, (const float *)x, (const float *)w, (float *)y);
+static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const pipelined_launch *l = plan_data<pipelined_launch>(plan);
+  l->kernel<<<l->blocks, THREADS, 2 * l->size.bytes, stream>>>(l->t, l->size, turned_image(plan, b), (const float *)b->w, turned_result(plan, b));
   return cudaGetLastError();
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) { return launch(turned_fprop(p), b->x, b->w, b->y, stream); }
-static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) { return launch(turned_dgrad(p), b->y, b->w, b->x, stream); }
-
-FP32_ROW(async_fprop, "03d", "copies run ahead: cp.async, two buffers", PASS_FPROP, unsupported_fprop, launch_fprop, plain_growth_fprop);
-FP32_ROW(async_dgrad, "03d", "copies run ahead: cp.async, two buffers", PASS_DGRAD, unsupported_dgrad, launch_dgrad, plain_growth_dgrad);
+NCHW_ROW(async_fprop, "03d", "copies run ahead: cp.async, two buffers", PASS_FPROP, plan_pipelined, launch, plain_growth_fprop);
+NCHW_ROW(async_dgrad, "03d", "copies run ahead: cp.async, two buffers", PASS_DGRAD, plan_pipelined, launch, plain_growth_dgrad);

@@ -30,7 +30,15 @@ static inline turned_conv turned_dgrad(const conv_problem *p) {
   return t;
 }
 
-static inline const char *turned_dgrad_unsupported(const conv_problem *p, const conv_device *device) {
-  if (p->stride_h != 1 || p->stride_w != 1) return "stride is not 1 (with gaps between the windows, dgrad is no convolution)";
+/* The convolution that a pass is: fprop as it stands, dgrad turned. */
+static inline turned_conv turned_pass(const conv_operation *o) { return o->pass == PASS_DGRAD ? turned_dgrad(&o->problem) : turned_fprop(&o->problem); }
+
+static inline const char *turned_unsupported(const conv_operation *o, const conv_device *device) {
+  const conv_problem *p = &o->problem;
+  if (o->pass == PASS_DGRAD && (p->stride_h != 1 || p->stride_w != 1)) return "stride is not 1 (with gaps between the windows, dgrad is no convolution)";
   return plain_unsupported(p, device);
 }
+
+/* Its image and its result: x and y, or dy and dx. */
+static inline const float *turned_image(const conv_plan *plan, const conv_buffers *b) { return (const float *)(plan->operation.pass == PASS_DGRAD ? b->y : b->x); }
+static inline float *turned_result(const conv_plan *plan, const conv_buffers *b) { return (float *)(plan->operation.pass == PASS_DGRAD ? b->x : b->y); }
