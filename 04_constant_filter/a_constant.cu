@@ -38,18 +38,17 @@ __global__ void __launch_bounds__(THREADS) constant_fprop_kernel(conv_problem p,
 
 /* ---------------------------------------------------------------- host */
 
-static const char *unsupported(const conv_problem *p, const conv_device *device) {
-  if (problem_w_count(p) > MOST_FILTERS) return "the filters exceed 64 KiB of constant memory";
-  return plain_unsupported(p, device);
+static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  if (problem_w_count(&o->problem) > MOST_FILTERS) return "the filters exceed 64 KiB of constant memory";
+  return plain_plan(o, device, plan);
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const size_t bytes = (size_t)problem_w_count(p) * sizeof(float);
-  const cudaError_t status = cudaMemcpyToSymbolAsync(constant_w, b->w, bytes, 0, cudaMemcpyDeviceToDevice, stream);
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  const cudaError_t status = cudaMemcpyToSymbolAsync(constant_w, b->w, (size_t)problem_w_count(&p) * sizeof(float), 0, cudaMemcpyDeviceToDevice, stream);
   if (status) return status;
-  const int outputs = p->N * p->K * p->P * p->Q;
-  constant_fprop_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->x, (float *)b->y);
+  constant_fprop_kernel<<<(problem_y_count(&p) + THREADS - 1) / THREADS, THREADS, 0, stream>>>(p, (const float *)b->x, (float *)b->y);
   return cudaGetLastError();
 }
 
-FP32_ROW(constant_fprop, "04a", "filters in constant memory", PASS_FPROP, unsupported, launch_fprop, plain_growth_fprop);
+NCHW_ROW(constant_fprop, "04a", "filters in constant memory", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);

@@ -16,6 +16,7 @@
  *           One input channel per output channel (C == groups): pictures, and depthwise layers.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
+#include <stdio.h>
 
 #include "common/harness/plain.h"
 
@@ -105,34 +106,61 @@ __global__ void __launch_bounds__(THREADS) any_filter_kernel(conv_problem p, con
 
 /* ---------------------------------------------------------------- host */
 
-typedef void (*conv_plane_kernel)(conv_problem p, unsigned first_plane, unsigned planes_of_c, const float *x, const float *w, float *y);
+typedef void (*window_t)(conv_problem p, unsigned first_plane, unsigned planes_of_c, const float *x, const float *w, float *y);
+
+/* The kernels: size of the filter, rows of a warp. */
+typedef struct window_row {
+  int size, strip;
+  window_t kernel;
+} window_row;
+static const window_row table[] = {{3, strip_of(3), window_kernel<3>}, {5, strip_of(5), window_kernel<5>}, {7, strip_of(7), window_kernel<7>}};
+
+/* What a launch needs. */
+typedef struct window_launch {
+  window_t kernel; /* NULL: the plain one */
+  int planes;      /* of y, as many at a time as a grid has room for; the plain kernel knows none */
+  dim3 grid;       /* for one plane; for all of y */
+} window_launch;
 
 /* The kernel for this filter; NULL: the plain one. */
-static conv_plane_kernel window_of(const conv_problem *p) {
+static const window_row *row_of(const conv_problem *p) {
   const bool same = p->stride_h == 1 && p->stride_w == 1 && p->dil_h == 1 && p->dil_w == 1 && p->pad_left == p->S / 2 && p->Q == p->W;
-  if (!same || p->R != p->S || p->W % 4 != 0 || p->P > rows_of(p->S) * MOST_BLOCKS) return NULL;
-  switch (p->S) {
-    case 3: return window_kernel<3>;
-    case 5: return window_kernel<5>;
-    case 7: return window_kernel<7>;
-    default: return NULL;
-  }
+  if (!same || p->R != p->S || p->W % 4 != 0) return NULL;
+  for (const window_row &row : table)
+    if (p->S == row.size && p->P <= WARPS * row.strip * MOST_BLOCKS) return &row;
+  return NULL;
 }
 
-static const char *unsupported(const conv_problem *p, const conv_device *device) {
+static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
   if (p->C != p->groups) return "more than one input channel per output channel";
-  return plain_unsupported(p, device);
+  const char *why = plain_plan(o, device, plan);
+  if (why) return why;
+  const window_row *row = row_of(p);
+  window_launch *l = plan_data<window_launch>(plan);
+  if (row) {
+    l->kernel = row->kernel;
+    l->planes = p->N * p->K;
+    l->grid = dim3((p->Q + BQ - 1) / BQ, (p->P + WARPS * row->strip - 1) / (WARPS * row->strip));
+    snprintf(plan->words, sizeof plan->words, "strips of %d rows", row->strip);
+  } else {
+    l->grid = dim3((problem_y_count(p) + THREADS - 1) / THREADS);
+    snprintf(plan->words, sizeof plan->words, "one output a thread");
+  }
+  return NULL;
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const conv_plane_kernel kernel = window_of(p);
-  const int outputs = p->N * p->K * p->P * p->Q, planes = p->N * p->K, rows = rows_of(p->S);
-  if (!kernel) any_filter_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
-  for (int first = 0; kernel && first < planes; first += MOST_BLOCKS) {
-    const dim3 grid((p->Q + BQ - 1) / BQ, (p->P + rows - 1) / rows, planes - first < MOST_BLOCKS ? planes - first : MOST_BLOCKS);
-    kernel<<<grid, THREADS, 0, stream>>>(*p, first, p->K / p->C, (const float *)b->x, (const float *)b->w, (float *)b->y);
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  const window_launch *l = plan_data<window_launch>(plan);
+  const float *x = (const float *)b->x, *w = (const float *)b->w;
+  float *y = (float *)b->y;
+  if (!l->kernel) any_filter_kernel<<<l->grid, THREADS, 0, stream>>>(p, x, w, y);
+  for (int first = 0; first < l->planes; first += MOST_BLOCKS) {
+    const dim3 grid(l->grid.x, l->grid.y, l->planes - first < MOST_BLOCKS ? l->planes - first : MOST_BLOCKS);
+    l->kernel<<<grid, THREADS, 0, stream>>>(p, first, p.K / p.C, x, w, y);
   }
   return cudaGetLastError();
 }
 
-FP32_ROW(window_fprop, "04b", "a window of rows rolls down in registers", PASS_FPROP, unsupported, launch_fprop, plain_growth_fprop);
+NCHW_ROW(window_fprop, "04b", "a window of rows rolls down in registers", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);

@@ -173,22 +173,33 @@ static size_t shared_bytes(const conv_problem *p) {
   return ((size_t)row_pitch(p->S) / 4 + height * 2 * (size_t)half_quads(p->S) + height * BQ / 4) * sizeof(float4) + (size_t)p->R * sizeof(float);
 }
 
-static size_t workspace_bytes(const conv_problem *p) { return (size_t)p->K * (size_t)factor_floats(*p) * sizeof(float); }
+/* What a launch needs. */
+typedef struct separable_launch {
+  int blocks;
+  size_t bytes;
+} separable_launch;
 
-static const char *unsupported(const conv_problem *p, const conv_device *device) {
+static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
   if (p->C != p->groups) return "more than one input channel per output channel";
   if (p->stride_h != 1 || p->stride_w != 1 || p->dil_h != 1 || p->dil_w != 1) return "stride or dilation is not 1";
   if (p->R > 1024 || p->S > 1024 || shared_bytes(p) > device->shared_per_block) return "the pixels under a block exceed the shared memory";
-  return plain_unsupported(p, device);
+  const char *why = plain_plan(o, device, plan);
+  if (why) return why;
+  separable_launch *l = plan_data<separable_launch>(plan);
+  l->bytes = shared_bytes(p);
+  l->blocks = p->N * p->K * ((p->P + BP - 1) / BP) * ((p->Q + BQ - 1) / BQ);
+  plan->workspace_bytes = (size_t)p->K * (size_t)factor_floats(*p) * sizeof(float);
+  const cudaError_t status = plan_allow_shared((const void *)separable_kernel, l->bytes);
+  return status ? plan_failed(plan, status) : NULL;
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const cudaError_t status = cudaFuncSetAttribute(separable_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes(p));
-  if (status) return status;
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  const separable_launch *l = plan_data<separable_launch>(plan);
   float *factors = (float *)b->workspace;
-  factor_kernel<<<p->K, THREADS, 0, stream>>>(*p, (const float *)b->w, factors);
-  const int tiles = ((p->P + BP - 1) / BP) * ((p->Q + BQ - 1) / BQ);
-  separable_kernel<<<p->N * p->K * tiles, THREADS, shared_bytes(p), stream>>>(*p, (const float *)b->x, (const float *)b->w, factors, (float *)b->y);
+  factor_kernel<<<p.K, THREADS, 0, stream>>>(p, (const float *)b->w, factors);
+  separable_kernel<<<l->blocks, THREADS, l->bytes, stream>>>(p, (const float *)b->x, (const float *)b->w, factors, (float *)b->y);
   return cudaGetLastError();
 }
 
@@ -198,4 +209,4 @@ static double growth(const conv_problem *p, bool random) {
   return growth_chain_fp32(factored > plain ? factored : plain, random);
 }
 
-WORKSPACE_ROW(separable_fprop, "04c", "separable filters in two passes, if they are", PASS_FPROP, unsupported, workspace_bytes, launch_fprop, growth);
+NCHW_ROW(separable_fprop, "04c", "separable filters in two passes, if they are", PASS_FPROP, plan_fprop, launch_fprop, growth);

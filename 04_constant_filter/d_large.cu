@@ -14,6 +14,7 @@
  * Passes:   fprop, and dgrad of depthwise layers (03_shared_tiling/turned.h: the filter turned). Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
+#include <stdio.h>
 
 #include "03_shared_tiling/turned.h"
 
@@ -141,41 +142,52 @@ static size_t shared_bytes(const layout *l) {
   return ((size_t)l->rows * (size_t)l->pitch / 4 + (size_t)l->height * (size_t)(cols_of(l->taps) / 4) * (size_t)l->part) * sizeof(float4);
 }
 
-static const char *unsupported(const conv_problem *p, const conv_device *device) {
-  if (p->C != p->groups) return "more than one input channel per output channel";
-  if (p->stride_h != 1 || p->stride_w != 1 || p->dil_h != 1 || p->dil_w != 1) return "stride or dilation is not 1";
-  const turned_conv t = turned_fprop(p);
-  const layout l = layout_of(&t);
-  if (p->R > 1024 || p->S > 1024 || shared_bytes(&l) > device->shared_per_block) return "the filter and the pixels under a block exceed the shared memory";
-  return plain_unsupported(p, device);
+typedef void (*large_t)(conv_problem p, layout l, const float *x, const float *w, float *y);
+
+/* The kernels, by the floats of a filter row; 0: any. */
+typedef struct large_row {
+  int taps;
+  large_t kernel;
+} large_row;
+static const large_row table[] = {{9, large_kernel<9>}, {16, large_kernel<16>}, {32, large_kernel<32>}, {0, large_kernel<0>}};
+
+/* What a launch needs. */
+typedef struct large_launch {
+  large_t kernel;
+  turned_conv t;
+  layout cut;
+  int blocks;
+  size_t bytes;
+} large_launch;
+
+static const char *plan_large(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *in = &o->problem;
+  if (o->pass == PASS_DGRAD && (in->C != in->groups || in->K != in->groups)) return "not depthwise: C, K and groups differ";
+  if (in->C != in->groups) return "more than one input channel per output channel";
+  if (in->stride_h != 1 || in->stride_w != 1 || in->dil_h != 1 || in->dil_w != 1) return "stride or dilation is not 1";
+  large_launch *l = plan_data<large_launch>(plan);
+  l->t = turned_pass(o);
+  l->cut = layout_of(&l->t);
+  l->bytes = shared_bytes(&l->cut);
+  if (in->R > 1024 || in->S > 1024 || l->bytes > device->shared_per_block) return "the filter and the pixels under a block exceed the shared memory";
+  const char *why = plain_plan(o, device, plan);
+  if (why) return why;
+  const conv_problem &p = l->t.p;
+  const large_row *row = table;
+  while (row->taps && row->taps != l->cut.taps) row++;
+  l->kernel = row->kernel;
+  const int bp = bp_of(l->cut.taps);
+  l->blocks = p.N * p.K * ((p.P + bp - 1) / bp) * ((p.Q + BQ - 1) / BQ);
+  snprintf(plan->words, sizeof plan->words, "filter rows of %d taps%s", l->cut.taps, row->taps ? ", unrolled" : "");
+  const cudaError_t status = plan_allow_shared((const void *)l->kernel, l->bytes);
+  return status ? plan_failed(plan, status) : NULL;
 }
 
-static const char *dgrad_unsupported(const conv_problem *p, const conv_device *device) {
-  if (p->C != p->groups || p->K != p->groups) return "not depthwise: C, K and groups differ";
-  if (p->stride_h != 1 || p->stride_w != 1 || p->dil_h != 1 || p->dil_w != 1) return "stride or dilation is not 1";
-  const turned_conv t = turned_dgrad(p);
-  return unsupported(&t.p, device);
-}
-
-static cudaError_t launch(const turned_conv *t, const void *x, const void *w, void *y, cudaStream_t stream) {
-  const conv_problem *p = &t->p;
-  const layout l = layout_of(t);
-  const auto kernel = l.taps == 9 ? large_kernel<9> : l.taps == 16 ? large_kernel<16> : l.taps == 32 ? large_kernel<32> : large_kernel<0>;
-  const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes(&l));
-  if (status) return status;
-  const int bp = bp_of(l.taps), tiles = ((p->P + bp - 1) / bp) * ((p->Q + BQ - 1) / BQ);
-  kernel<<<p->N * p->K * tiles, THREADS, shared_bytes(&l), stream>>>(*p, l, (const float *)x, (const float *)w, (float *)y);
+static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const large_launch *l = plan_data<large_launch>(plan);
+  l->kernel<<<l->blocks, THREADS, l->bytes, stream>>>(l->t.p, l->cut, turned_image(plan, b), (const float *)b->w, turned_result(plan, b));
   return cudaGetLastError();
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const turned_conv t = turned_fprop(p);
-  return launch(&t, b->x, b->w, b->y, stream);
-}
-static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const turned_conv t = turned_dgrad(p);
-  return launch(&t, b->y, b->w, b->x, stream);
-}
-
-FP32_ROW(large_fprop, "04d", "large filters: up to 64 outputs in registers", PASS_FPROP, unsupported, launch_fprop, plain_growth_fprop);
-FP32_ROW(large_dgrad, "04d", "large filters: up to 64 outputs in registers", PASS_DGRAD, dgrad_unsupported, launch_dgrad, plain_growth_dgrad);
+NCHW_ROW(large_fprop, "04d", "large filters: up to 64 outputs in registers", PASS_FPROP, plan_large, launch, plain_growth_fprop);
+NCHW_ROW(large_dgrad, "04d", "large filters: up to 64 outputs in registers", PASS_DGRAD, plan_large, launch, plain_growth_dgrad);

@@ -1,4 +1,4 @@
-/* What the depthwise kernels of the three passes (04f, 04g, 04h) have in common on the host. */
+/* What the depthwise kernels in fp16 (04f to 04k) have in common on the host. */
 #pragma once
 #include <cuda_runtime.h>
 
@@ -10,27 +10,29 @@ static inline const char *depthwise_unsupported(const conv_problem *p, const con
   return plain_unsupported(p, device);
 }
 
-/* Rows of a strip, of `rows` in all: the fewer, the more threads; the more, the fewer rows that complete nothing. `columns`: threads that one strip
- * takes. Twice the threads that the GPU holds at a time, `resident` a multiprocessor, are enough. */
-static inline cudaError_t depthwise_strip(int64_t columns, int rows, int least, int resident, int *strip) {
-  int device = 0, multiprocessors = 0, strips = 1;
-  cudaError_t status = cudaGetDevice(&device);
-  if (!status) status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  while (columns * strips < 2LL * multiprocessors * resident && rows / (strips + 1) >= least) strips++;
-  *strip = (rows + strips - 1) / strips;
-  return status;
+/* A square filter without dilation, and the same stride both ways: what the rows of their tables of kernels are for. */
+static inline bool is_square(const conv_problem *p, int size, int stride) {
+  return p->R == size && p->S == size && p->stride_h == stride && p->stride_w == stride && p->dil_h == 1 && p->dil_w == 1;
 }
 
-#define DEPTHWISE_ROW(variable, NAME, PASS, WORKSPACE, LAUNCH, GROWTH)                       \
+/* Rows of a strip, of `rows` in all: the fewer, the more threads; the more, the fewer rows that complete nothing. `columns`: threads that one strip
+ * takes. Twice the threads that the GPU holds at a time, `held`, are enough. */
+static inline int depthwise_strip(int64_t columns, int rows, int least, int64_t held) {
+  int strips = 1;
+  while (columns * strips < 2 * held && rows / (strips + 1) >= least) strips++;
+  return (rows + strips - 1) / strips;
+}
+
+/* A row of the kernel table for an fp16 NHWC kernel, as NCHW_ROW is for fp32. */
+#define NHWC_ROW(variable, NAME, IDEA, PASS, MIN_ARCH, PLAN, LAUNCH, GROWTH)                 \
   extern "C" const conv_kernel variable;                                                     \
   const conv_kernel variable = {.name = NAME,                                                \
-                                .idea = "depthwise, fp16: two channels a thread",            \
+                                .idea = IDEA,                                                \
                                 .place = ON_GPU,                                             \
                                 .pass = PASS,                                                \
                                 .dtype = DTYPE_FP16,                                         \
                                 .layout = LAYOUT_NHWC,                                       \
-                                .min_arch = 53,                                              \
-                                .unsupported = depthwise_unsupported,                        \
-                                .workspace_bytes = WORKSPACE,                                \
-                                .launch = LAUNCH,                                            \
+                                .min_arch = MIN_ARCH,                                        \
+                                .plan = PLAN,                                                \
+                                .launch_plan = LAUNCH,                                       \
                                 .growth = GROWTH}

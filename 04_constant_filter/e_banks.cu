@@ -18,6 +18,7 @@
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
+#include <stdio.h>
 
 #include "common/harness/plain.h"
 
@@ -159,57 +160,78 @@ __global__ void __launch_bounds__(tile_of<SIZE>::THREADS, SIZE > 15 ? 3 : 7) til
 
 /* ---------------------------------------------------------------- host */
 
-static const char *unsupported(const conv_problem *p, const conv_device *device) {
+typedef void (*walk_t)(conv_problem p, int k, int strip, const float *x, float *y);
+typedef void (*tile_t)(conv_problem p, int k, const float *x, float *y);
+
+/* The kernels: a walk or a tile. Threads and columns of a block; the walk: blocks of a multiprocessor; the tile: rows of a block, its shared memory. */
+typedef struct banks_row {
+  int size;
+  walk_t walk;
+  tile_t tile;
+  int threads, bq, resident, bp;
+  size_t bytes;
+} banks_row;
+static const banks_row table[] = {
+    {9, walk_kernel<9>, NULL, THREADS, THREADS * columns(9), resident_blocks(9), 0, 0},
+    {11, walk_kernel<11>, NULL, THREADS, THREADS * columns(11), resident_blocks(11), 0, 0},
+    {13, walk_kernel<13>, NULL, THREADS, THREADS * columns(13), resident_blocks(13), 0, 0},
+    {15, NULL, tile_kernel<15>, tile_of<15>::THREADS, BQ, 0, tile_of<15>::BP, tile_of<15>::BYTES},
+    {31, NULL, tile_kernel<31>, tile_of<31>::THREADS, BQ, 0, tile_of<31>::BP, tile_of<31>::BYTES},
+};
+
+/* What a launch needs. */
+typedef struct banks_launch {
+  const banks_row *row;
+  dim3 grid;
+  int strip; /* rows of a walk */
+} banks_launch;
+
+static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
   if (p->C != p->groups) return "more than one input channel per output channel";
   if (p->stride_h != 1 || p->stride_w != 1 || p->dil_h != 1 || p->dil_w != 1) return "stride or dilation is not 1";
-  bool known = false;
-  for (const int size : {9, 11, 13, 15, 31}) known |= p->R == size && p->S == size;
-  if (!known) return "the filter is not 9x9, 11x11, 13x13, 15x15 or 31x31";
+  const banks_row *row = NULL;
+  for (const banks_row &one : table)
+    if (p->R == one.size && p->S == one.size) row = &one;
+  if (!row) return "the filter is not 9x9, 11x11, 13x13, 15x15 or 31x31";
   if (p->pad_left != p->S / 2 || p->Q != p->W || p->W % 4 != 0) return "W is no multiple of 4, or the padding not S / 2";
   if (p->N > MOST_BLOCKS) return "more than 65535 images (a grid's third dimension)";
-  if (p->S > LARGEST_WALK && p->P > tile_of<15>::BP * MOST_BLOCKS) return "more than 65535 blocks of 32 rows (a grid's second dimension)";
-  return plain_unsupported(p, device);
-}
-
-/* A walk's rows: so many that there is one strip for every block that the GPU holds at a time. */
-static cudaError_t strip_of(const conv_problem *p, int *strip) {
-  int device = 0, multiprocessors = 0;
-  cudaError_t status = cudaGetDevice(&device);
-  if (!status) status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  const int bq = THREADS * columns(p->S), columns_of_blocks = p->N * ((p->Q + bq - 1) / bq), blocks = multiprocessors * resident_blocks(p->S);
-  const int strips = blocks / columns_of_blocks > 0 ? blocks / columns_of_blocks : 1;
-  *strip = (p->P + strips - 1) / strips;
-  return status;
-}
-
-/* Filter k, which lies in constant_w. */
-template <int SIZE> static cudaError_t launch_filter(const conv_problem *p, int k, const float *x, float *y, cudaStream_t stream) {
-  if constexpr (SIZE <= LARGEST_WALK) {
-    int strip = 1;
-    const cudaError_t status = strip_of(p, &strip);
-    if (status) return status;
-    constexpr int BQ_WALK = THREADS * columns(SIZE);
-    const int blocks = p->N * ((p->Q + BQ_WALK - 1) / BQ_WALK) * ((p->P + strip - 1) / strip);
-    walk_kernel<SIZE><<<blocks, THREADS, 0, stream>>>(*p, k, strip, x, y);
-  } else {
-    using t = tile_of<SIZE>;
-    const cudaError_t status = cudaFuncSetAttribute(tile_kernel<SIZE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)t::BYTES);
-    if (status) return status;
-    const dim3 grid((p->Q + BQ - 1) / BQ, (p->P + t::BP - 1) / t::BP, p->N);
-    tile_kernel<SIZE><<<grid, t::THREADS, t::BYTES, stream>>>(*p, k, x, y);
+  if (row->tile && p->P > row->bp * MOST_BLOCKS) {
+    snprintf(plan->why_not, sizeof plan->why_not, "more than 65535 blocks of %d rows (a grid's second dimension)", row->bp);
+    return plan->why_not;
   }
-  return cudaGetLastError();
-}
-
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const auto launch = p->S == 9 ? launch_filter<9> : p->S == 11 ? launch_filter<11> : p->S == 13 ? launch_filter<13> : p->S == 15 ? launch_filter<15> : launch_filter<31>;
-  const int taps = p->R * p->S;
-  cudaError_t status = cudaSuccess;
-  for (int k = 0; k < p->K && !status; k++) {
-    status = cudaMemcpyToSymbolAsync(constant_w, (const float *)b->w + k * taps, taps * sizeof(float), 0, cudaMemcpyDeviceToDevice, stream);
-    if (!status) status = launch(p, k, (const float *)b->x, (float *)b->y, stream);
+  const char *why = plain_plan(o, device, plan);
+  if (why) return why;
+  banks_launch *l = plan_data<banks_launch>(plan);
+  l->row = row;
+  const int tiles_q = (p->Q + row->bq - 1) / row->bq;
+  if (row->walk) { /* one strip for every block that the GPU holds at a time */
+    const int strips = device->sm_count * row->resident / (p->N * tiles_q);
+    l->strip = strips > 1 ? (p->P + strips - 1) / strips : p->P;
+    l->grid = dim3(p->N * tiles_q * ((p->P + l->strip - 1) / l->strip));
+    snprintf(plan->words, sizeof plan->words, "strips of %d rows", l->strip);
+    return NULL;
   }
-  return status;
+  l->grid = dim3(tiles_q, (p->P + row->bp - 1) / row->bp, p->N);
+  snprintf(plan->words, sizeof plan->words, "%d x %d outputs a block", row->bq, row->bp);
+  const cudaError_t status = plan_allow_shared((const void *)row->tile, row->bytes);
+  return status ? plan_failed(plan, status) : NULL;
 }
 
-FP32_ROW(banks_fprop, "04e", "large filters from constant memory, for the register banks", PASS_FPROP, unsupported, launch_fprop, plain_growth_fprop);
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  const banks_launch *l = plan_data<banks_launch>(plan);
+  const banks_row *row = l->row;
+  const int taps = p.R * p.S;
+  for (int k = 0; k < p.K; k++) {
+    cudaError_t status = cudaMemcpyToSymbolAsync(constant_w, (const float *)b->w + k * taps, taps * sizeof(float), 0, cudaMemcpyDeviceToDevice, stream);
+    if (status) return status;
+    if (row->walk) row->walk<<<l->grid, row->threads, 0, stream>>>(p, k, l->strip, (const float *)b->x, (float *)b->y);
+    else row->tile<<<l->grid, row->threads, row->bytes, stream>>>(p, k, (const float *)b->x, (float *)b->y);
+    status = cudaGetLastError();
+    if (status) return status;
+  }
+  return cudaSuccess;
+}
+
+NCHW_ROW(banks_fprop, "04e", "large filters from constant memory, for the register banks", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);

@@ -14,6 +14,7 @@
  * Passes:   fprop (04g: dgrad, 04h: wgrad). Layout: NHWC, filters KRSC, fp16 with fp32 sums. */
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <stdio.h>
 
 #include "04_constant_filter/depthwise.h"
 
@@ -111,34 +112,54 @@ __global__ void __launch_bounds__(THREADS) any_depthwise_kernel(conv_problem p, 
 
 /* ---------------------------------------------------------------- host */
 
-typedef void (*depthwise)(conv_problem p, int strip, const __half2 *x, const __half *w, __half2 *y);
+typedef void (*depthwise_t)(conv_problem p, int strip, const __half2 *x, const __half *w, __half2 *y);
+
+/* The kernels: size of the filter, stride. */
+typedef struct depthwise_row {
+  int size, stride;
+  depthwise_t kernel;
+} depthwise_row;
+static const depthwise_row table[] = {
+    {3, 1, depthwise_kernel<3, 1>}, {3, 2, depthwise_kernel<3, 2>},
+    {5, 1, depthwise_kernel<5, 1>}, {5, 2, depthwise_kernel<5, 2>},
+    {7, 1, depthwise_kernel<7, 1>}, {7, 2, depthwise_kernel<7, 2>},
+};
 
 /* The kernel for this filter; NULL: the plain one. */
-static depthwise kernel_of(const conv_problem *p) {
-  if (p->R != p->S || p->stride_h != p->stride_w || p->stride_h > 2 || p->dil_h != 1 || p->dil_w != 1) return NULL;
-  switch (10 * p->S + p->stride_h) {
-    case 31: return depthwise_kernel<3, 1>;
-    case 32: return depthwise_kernel<3, 2>;
-    case 51: return depthwise_kernel<5, 1>;
-    case 52: return depthwise_kernel<5, 2>;
-    case 71: return depthwise_kernel<7, 1>;
-    case 72: return depthwise_kernel<7, 2>;
-    default: return NULL;
-  }
+static depthwise_t kernel_of(const conv_problem *p) {
+  for (const depthwise_row &row : table)
+    if (is_square(p, row.size, row.stride)) return row.kernel;
+  return NULL;
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const depthwise kernel = kernel_of(p);
-  int strip = 1;
-  const cudaError_t status = depthwise_strip(p->N * (p->C / 2) * ((p->Q + COLS - 1) / COLS), p->P, 2 * p->S, THREADS * resident_blocks(p->S), &strip);
-  if (status) return status;
-  const int cols = kernel ? COLS : 1, strips = kernel ? (p->P + strip - 1) / strip : p->P;
-  const int tasks = p->N * (p->C / 2) * ((p->Q + cols - 1) / cols) * strips, blocks = (tasks + THREADS - 1) / THREADS;
-  if (kernel)
-    kernel<<<blocks, THREADS, 0, stream>>>(*p, strip, (const __half2 *)b->x, (const __half *)b->w, (__half2 *)b->y);
+/* What a launch needs. */
+typedef struct depthwise_launch {
+  depthwise_t kernel;
+  int strip, blocks;
+} depthwise_launch;
+
+static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  const char *why = depthwise_unsupported(p, device);
+  if (why) return why;
+  depthwise_launch *l = plan_data<depthwise_launch>(plan);
+  l->kernel = kernel_of(p);
+  const int cols = l->kernel ? COLS : 1, columns = p->N * (p->C / 2) * ((p->Q + cols - 1) / cols); /* threads of a strip */
+  l->strip = l->kernel ? depthwise_strip(columns, p->P, 2 * p->S, (int64_t)device->sm_count * THREADS * resident_blocks(p->S)) : 1;
+  l->blocks = (columns * ((p->P + l->strip - 1) / l->strip) + THREADS - 1) / THREADS;
+  if (l->kernel) snprintf(plan->words, sizeof plan->words, "strips of %d rows", l->strip);
+  else snprintf(plan->words, sizeof plan->words, "two outputs a thread");
+  return NULL;
+}
+
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  const depthwise_launch *l = plan_data<depthwise_launch>(plan);
+  if (l->kernel)
+    l->kernel<<<l->blocks, THREADS, 0, stream>>>(p, l->strip, (const __half2 *)b->x, (const __half *)b->w, (__half2 *)b->y);
   else
-    any_depthwise_kernel<<<blocks, THREADS, 0, stream>>>(*p, (const __half2 *)b->x, (const __half *)b->w, (__half2 *)b->y);
+    any_depthwise_kernel<<<l->blocks, THREADS, 0, stream>>>(p, (const __half2 *)b->x, (const __half *)b->w, (__half2 *)b->y);
   return cudaGetLastError();
 }
 
-DEPTHWISE_ROW(depthwise_fprop, "04f", PASS_FPROP, NULL, launch_fprop, plain_growth_fprop);
+NHWC_ROW(depthwise_fprop, "04f", "depthwise, fp16: two channels a thread", PASS_FPROP, 53, plan_fprop, launch_fprop, plain_growth_fprop);

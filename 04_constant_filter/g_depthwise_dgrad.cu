@@ -10,6 +10,7 @@
  * Passes:   dgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. */
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <stdio.h>
 
 #include "04_constant_filter/depthwise.h"
 
@@ -105,34 +106,54 @@ __global__ void __launch_bounds__(THREADS) any_depthwise_dgrad_kernel(conv_probl
 
 typedef void (*depthwise_dgrad_t)(conv_problem p, int strip, const __half2 *dy, const __half *w, __half2 *dx);
 
+/* The kernels: size of the filter, stride. */
+typedef struct depthwise_dgrad_row {
+  int size, stride;
+  depthwise_dgrad_t kernel;
+} depthwise_dgrad_row;
+static const depthwise_dgrad_row table[] = {
+    {3, 1, depthwise_dgrad_kernel<3, 1>}, {3, 2, depthwise_dgrad_kernel<3, 2>},
+    {5, 1, depthwise_dgrad_kernel<5, 1>}, {5, 2, depthwise_dgrad_kernel<5, 2>},
+    {7, 1, depthwise_dgrad_kernel<7, 1>}, {7, 2, depthwise_dgrad_kernel<7, 2>},
+};
+
 /* The kernel for this filter; NULL: the plain one. */
 static depthwise_dgrad_t kernel_of(const conv_problem *p) {
-  if (p->R != p->S || p->stride_h != p->stride_w || p->stride_h > 2 || p->dil_h != 1 || p->dil_w != 1) return NULL;
-  switch (10 * p->S + p->stride_h) {
-    case 31: return depthwise_dgrad_kernel<3, 1>;
-    case 32: return depthwise_dgrad_kernel<3, 2>;
-    case 51: return depthwise_dgrad_kernel<5, 1>;
-    case 52: return depthwise_dgrad_kernel<5, 2>;
-    case 71: return depthwise_dgrad_kernel<7, 1>;
-    case 72: return depthwise_dgrad_kernel<7, 2>;
-    default: return NULL;
-  }
+  for (const depthwise_dgrad_row &row : table)
+    if (is_square(p, row.size, row.stride)) return row.kernel;
+  return NULL;
 }
 
-static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const depthwise_dgrad_t kernel = kernel_of(p);
-  const int shift_w = kernel ? p->pad_left % p->stride_w : 0, shift_h = kernel ? p->pad_top % p->stride_h : 0, cols = kernel ? COLS : 1;
-  const int columns = p->N * (p->C / 2) * ((p->W + shift_w + cols - 1) / cols);
-  int strip = 1;
-  const cudaError_t status = depthwise_strip(columns, p->H, 2 * p->S, THREADS * resident_blocks(p->S), &strip);
-  if (status) return status;
-  strip = kernel ? (strip + p->stride_h - 1) / p->stride_h * p->stride_h : 1;
-  const int tasks = columns * ((p->H + shift_h + strip - 1) / strip), blocks = (tasks + THREADS - 1) / THREADS;
-  if (kernel)
-    kernel<<<blocks, THREADS, 0, stream>>>(*p, strip, (const __half2 *)b->y, (const __half *)b->w, (__half2 *)b->x);
+/* What a launch needs. */
+typedef struct depthwise_dgrad_launch {
+  depthwise_dgrad_t kernel;
+  int strip, blocks;
+} depthwise_dgrad_launch;
+
+static const char *plan_dgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  const char *why = depthwise_unsupported(p, device);
+  if (why) return why;
+  depthwise_dgrad_launch *l = plan_data<depthwise_dgrad_launch>(plan);
+  l->kernel = kernel_of(p);
+  const int shift_w = l->kernel ? p->pad_left % p->stride_w : 0, shift_h = l->kernel ? p->pad_top % p->stride_h : 0, cols = l->kernel ? COLS : 1;
+  const int columns = p->N * (p->C / 2) * ((p->W + shift_w + cols - 1) / cols); /* threads of a strip */
+  const int rows = depthwise_strip(columns, p->H, 2 * p->S, (int64_t)device->sm_count * THREADS * resident_blocks(p->S));
+  l->strip = l->kernel ? (rows + p->stride_h - 1) / p->stride_h * p->stride_h : 1;
+  l->blocks = (columns * ((p->H + shift_h + l->strip - 1) / l->strip) + THREADS - 1) / THREADS;
+  if (l->kernel) snprintf(plan->words, sizeof plan->words, "strips of %d rows", l->strip);
+  else snprintf(plan->words, sizeof plan->words, "two outputs a thread");
+  return NULL;
+}
+
+static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  const depthwise_dgrad_launch *l = plan_data<depthwise_dgrad_launch>(plan);
+  if (l->kernel)
+    l->kernel<<<l->blocks, THREADS, 0, stream>>>(p, l->strip, (const __half2 *)b->y, (const __half *)b->w, (__half2 *)b->x);
   else
-    any_depthwise_dgrad_kernel<<<blocks, THREADS, 0, stream>>>(*p, (const __half2 *)b->y, (const __half *)b->w, (__half2 *)b->x);
+    any_depthwise_dgrad_kernel<<<l->blocks, THREADS, 0, stream>>>(p, (const __half2 *)b->y, (const __half *)b->w, (__half2 *)b->x);
   return cudaGetLastError();
 }
 
-DEPTHWISE_ROW(depthwise_dgrad, "04g", PASS_DGRAD, NULL, launch_dgrad, plain_growth_dgrad);
+NHWC_ROW(depthwise_dgrad, "04g", "depthwise, fp16: two channels a thread", PASS_DGRAD, 53, plan_dgrad, launch_dgrad, plain_growth_dgrad);

@@ -10,6 +10,7 @@
  * Passes:   wgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. */
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <stdio.h>
 
 #include "04_constant_filter/depthwise.h"
 
@@ -130,54 +131,67 @@ __global__ void __launch_bounds__(32 * SUM_LANES) sum_parts_kernel(int channels,
 
 typedef void (*depthwise_wgrad_t)(conv_problem p, int strip, int part_count, const __half2 *x, const __half2 *dy, float2 *parts);
 
+/* The kernels: size of the filter, stride. */
+typedef struct depthwise_wgrad_row {
+  int size, stride;
+  depthwise_wgrad_t kernel;
+} depthwise_wgrad_row;
+static const depthwise_wgrad_row table[] = {
+    {3, 1, depthwise_wgrad_kernel<3, 1>}, {3, 2, depthwise_wgrad_kernel<3, 2>},
+    {5, 1, depthwise_wgrad_kernel<5, 1>}, {5, 2, depthwise_wgrad_kernel<5, 2>},
+    {7, 1, depthwise_wgrad_kernel<7, 1>}, {7, 2, depthwise_wgrad_kernel<7, 2>},
+};
+
 /* The kernel for this filter; NULL: the plain one. */
 static depthwise_wgrad_t kernel_of(const conv_problem *p) {
-  if (p->R != p->S || p->stride_h != p->stride_w || p->stride_h > 2 || p->dil_h != 1 || p->dil_w != 1) return NULL;
-  switch (10 * p->S + p->stride_h) {
-    case 31: return depthwise_wgrad_kernel<3, 1>;
-    case 32: return depthwise_wgrad_kernel<3, 2>;
-    case 51: return depthwise_wgrad_kernel<5, 1>;
-    case 52: return depthwise_wgrad_kernel<5, 2>;
-    case 71: return depthwise_wgrad_kernel<7, 1>;
-    case 72: return depthwise_wgrad_kernel<7, 2>;
-    default: return NULL;
-  }
+  for (const depthwise_wgrad_row &row : table)
+    if (is_square(p, row.size, row.stride)) return row.kernel;
+  return NULL;
 }
 
-/* At most so many parts: the workspace must not depend on the GPU. */
-static int most_parts(const conv_problem *p) {
-  const int64_t walks = (int64_t)p->N * p->P * ((p->Q + COLS - 1) / COLS), enough = (int64_t)MOST_PARTS * 64 / (p->C / 2 > 64 ? 64 : p->C / 2);
-  return (int)(walks < enough ? walks : enough);
+/* What a launch needs. */
+typedef struct depthwise_wgrad_launch {
+  depthwise_wgrad_t kernel;
+  int strip, parts, blocks;
+} depthwise_wgrad_launch;
+
+static const char *plan_wgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  const char *why = depthwise_unsupported(p, device);
+  if (why) return why;
+  depthwise_wgrad_launch *l = plan_data<depthwise_wgrad_launch>(plan);
+  l->kernel = kernel_of(p);
+  const int pairs = p->C / 2, taps = p->R * p->S, tiles_q = (p->Q + COLS - 1) / COLS;
+  const int64_t held = (int64_t)device->sm_count * THREADS * resident_blocks(p->S);
+  l->strip = depthwise_strip((int64_t)p->N * pairs * tiles_q, p->P, 2 * p->S, held);
+
+  /* As many parts as the GPU holds threads for, and no more than there are strips, than MOST_PARTS for 64 pairs, than an int counts, which indices are. */
+  const int64_t walks = l->kernel ? (int64_t)p->N * ((p->P + l->strip - 1) / l->strip) * tiles_q : (int64_t)p->N * p->P;
+  const int64_t limits[] = {walks, held / pairs > 0 ? held / pairs : 1, (int64_t)MOST_PARTS * 64 / (pairs > 64 ? 64 : pairs), (INT_MAX - 1024) / ((int64_t)pairs * taps)};
+  int64_t parts = INT_MAX;
+  for (const int64_t limit : limits)
+    if (limit < parts) parts = limit;
+  l->parts = (int)parts;
+  l->blocks = (l->parts * pairs * (l->kernel ? 1 : taps) + THREADS - 1) / THREADS;
+  plan->workspace_bytes = (size_t)l->parts * (size_t)p->C * (size_t)taps * sizeof(float);
+  if (l->kernel) snprintf(plan->words, sizeof plan->words, "strips of %d rows, %d parts", l->strip, l->parts);
+  else snprintf(plan->words, sizeof plan->words, "rows one by one, %d parts", l->parts);
+  return NULL;
 }
 
-static size_t workspace_bytes(const conv_problem *p) { return (size_t)most_parts(p) * (size_t)p->C * (size_t)(p->R * p->S) * sizeof(float); }
-
-static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const depthwise_wgrad_t kernel = kernel_of(p);
-  const int pairs = p->C / 2, taps = p->R * p->S, tiles_q = (p->Q + COLS - 1) / COLS, resident = THREADS * resident_blocks(p->S);
-  int device = 0, multiprocessors = 0, strip = 1;
-  cudaError_t status = cudaGetDevice(&device);
-  if (!status) status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  if (!status) status = depthwise_strip((int64_t)p->N * pairs * tiles_q, p->P, 2 * p->S, resident, &strip);
-  if (status) return status;
-
-  /* As many parts as the GPU holds threads for, and no more than there are strips. */
-  const int walks = kernel ? p->N * ((p->P + strip - 1) / strip) * tiles_q : p->N * p->P;
-  const int64_t held = (int64_t)multiprocessors * resident / pairs, countable = (INT_MAX - 1024) / ((int64_t)pairs * taps); /* by an int, which indices are */
-  int parts = most_parts(p);
-  if (parts > walks) parts = walks;
-  if (parts > held) parts = held > 0 ? (int)held : 1;
-  if (parts > countable) parts = (int)countable;
-  const int tasks = parts * pairs * (kernel ? 1 : taps), blocks = (tasks + THREADS - 1) / THREADS;
+static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  const depthwise_wgrad_launch *l = plan_data<depthwise_wgrad_launch>(plan);
   float2 *found = (float2 *)b->workspace;
-  if (kernel)
-    kernel<<<blocks, THREADS, 0, stream>>>(*p, strip, parts, (const __half2 *)b->x, (const __half2 *)b->y, found);
+  if (l->kernel)
+    l->kernel<<<l->blocks, THREADS, 0, stream>>>(p, l->strip, l->parts, (const __half2 *)b->x, (const __half2 *)b->y, found);
   else
-    any_depthwise_wgrad_kernel<<<blocks, THREADS, 0, stream>>>(*p, parts, (const __half2 *)b->x, (const __half2 *)b->y, found);
-  status = cudaGetLastError();
+    any_depthwise_wgrad_kernel<<<l->blocks, THREADS, 0, stream>>>(p, l->parts, (const __half2 *)b->x, (const __half2 *)b->y, found);
+  const cudaError_t status = cudaGetLastError();
   if (status) return status;
-  sum_parts_kernel<<<taps * ((p->C + 31) / 32), dim3(32, SUM_LANES), 0, stream>>>(p->C, taps, parts, (const float *)found, (__half *)b->w);
+  const int taps = p.R * p.S;
+  sum_parts_kernel<<<taps * ((p.C + 31) / 32), dim3(32, SUM_LANES), 0, stream>>>(p.C, taps, l->parts, (const float *)found, (__half *)b->w);
   return cudaGetLastError();
 }
 
-DEPTHWISE_ROW(depthwise_wgrad, "04h", PASS_WGRAD, workspace_bytes, launch_wgrad, plain_growth_wgrad);
+NHWC_ROW(depthwise_wgrad, "04h", "depthwise, fp16: two channels a thread", PASS_WGRAD, 53, plan_wgrad, launch_wgrad, plain_growth_wgrad);

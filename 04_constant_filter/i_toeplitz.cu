@@ -11,35 +11,25 @@
  * Passes:   fprop (04j: dgrad, 04k: wgrad). Layout: NHWC, filters KRSC, fp16 with fp32 sums. Needs compute capability 8.0. */
 #include "04_constant_filter/toeplitz.cuh"
 
-/* The kernels for this filter, the channels of a warp and the warps of a block: more channels are longer pieces of memory, fewer are more blocks. */
-static int rows_of(const conv_problem *p, toeplitz_row row[2]) {
-  switch (10 * p->S + p->stride_h) {
-    case 31: row[0] = toeplitz_of<3, 1, 1, false, 8, 8>(), row[1] = toeplitz_of<3, 1, 1, false, 4, 8>(); return 2;
-    case 32: row[0] = toeplitz_of<3, 2, 1, false, 8, 8>(), row[1] = toeplitz_of<3, 2, 1, false, 4, 8>(); return 2;
-    case 51: row[0] = toeplitz_of<5, 1, 1, false, 4, 8>(), row[1] = toeplitz_of<5, 1, 1, false, 4, 12>(); return 2;
-    case 52: row[0] = toeplitz_of<5, 2, 1, false, 4, 8>(), row[1] = toeplitz_of<5, 2, 1, false, 4, 12>(); return 2;
-    case 71: row[0] = toeplitz_of<7, 1, 1, false, 4, 8>(); return 1;
-    default: row[0] = toeplitz_of<7, 2, 1, false, 4, 8>(); return 1;
-  }
+/* For each filter, the channels of a warp and the warps of a block: more channels are longer pieces of memory, fewer are more blocks. */
+static const toeplitz_row table[] = {
+    toeplitz_of<3, 1, 1, false, 8, 8>(), toeplitz_of<3, 1, 1, false, 4, 8>(),
+    toeplitz_of<3, 2, 1, false, 8, 8>(), toeplitz_of<3, 2, 1, false, 4, 8>(),
+    toeplitz_of<5, 1, 1, false, 4, 8>(), toeplitz_of<5, 1, 1, false, 4, 12>(),
+    toeplitz_of<5, 2, 1, false, 4, 8>(), toeplitz_of<5, 2, 1, false, 4, 12>(),
+    toeplitz_of<7, 1, 1, false, 4, 8>(),
+    toeplitz_of<7, 2, 1, false, 4, 8>(),
+};
+
+static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  const char *why = toeplitz_unsupported(p, device);
+  if (why) return why;
+  const sweep s = {.N = p->N, .C = p->C, .in_h = p->H, .in_w = p->W, .out_h = p->P, .out_w = p->Q, .pad_h = p->pad_top, .pad_w = p->pad_left,
+                   .shift_h = 0, .shift_w = 0, .tiles = 0, .strip = 0, .slots = 0};
+  return toeplitz_plan(table, sizeof table / sizeof *table, p, s, device, plan);
 }
 
-static sweep sweep_of(const conv_problem *p) {
-  return {.N = p->N, .C = p->C, .in_h = p->H, .in_w = p->W, .out_h = p->P, .out_w = p->Q, .pad_h = p->pad_top, .pad_w = p->pad_left,
-          .shift_h = 0, .shift_w = 0, .tiles = 0, .strip = 0, .slots = 0};
-}
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) { return toeplitz_run(plan, b->x, b->w, b->y, stream); }
 
-static const char *unsupported(const conv_problem *p, const conv_device *device) {
-  const char *reason = toeplitz_unsupported(p);
-  if (reason) return reason;
-  toeplitz_row row[2];
-  const int count = rows_of(p, row);
-  return toeplitz_too_large(row, count, sweep_of(p), device->shared_per_block);
-}
-
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  toeplitz_row row[2];
-  const int count = rows_of(p, row);
-  return toeplitz_launch(row, count, sweep_of(p), b->x, b->w, b->y, stream);
-}
-
-TOEPLITZ_ROW(toeplitz_fprop, "04i", PASS_FPROP, unsupported, launch_fprop);
+NHWC_ROW(toeplitz_fprop, "04i", "depthwise, fp16: filter rows as banded matrices", PASS_FPROP, 80, plan_fprop, launch_fprop, toeplitz_growth);

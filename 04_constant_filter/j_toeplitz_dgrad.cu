@@ -9,39 +9,29 @@
  * Passes:   dgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Needs compute capability 8.0. */
 #include "04_constant_filter/toeplitz.cuh"
 
-/* The kernels for this filter, as in 04i. With stride 2 a block stores four times what it loads: 48 channels where they divide C. */
-static int rows_of(const conv_problem *p, toeplitz_row row[2]) {
-  const bool wide = p->C % 48 == 0;
-  switch (10 * p->S + p->stride_h) {
-    case 31: row[0] = toeplitz_of<3, 1, 1, true, 8, 8>(), row[1] = toeplitz_of<3, 1, 1, true, 4, 8>(); return 2;
-    case 32: row[0] = wide ? toeplitz_of<3, 1, 2, true, 4, 12>() : toeplitz_of<3, 1, 2, true, 4, 8>(); return 1;
-    case 51: row[0] = toeplitz_of<5, 1, 1, true, 4, 8>(), row[1] = toeplitz_of<5, 1, 1, true, 4, 12>(); return 2;
-    case 52: row[0] = wide ? toeplitz_of<5, 1, 2, true, 4, 12>() : toeplitz_of<5, 1, 2, true, 4, 8>(); return 1;
-    case 71: row[0] = toeplitz_of<7, 1, 1, true, 4, 8>(); return 1;
-    default: row[0] = toeplitz_of<7, 1, 2, true, 4, 8>(); return 1;
-  }
-}
+/* For each filter, the channels of a warp and the warps of a block, as in 04i. With stride 2 a block stores four times what it loads: 48 channels where
+ * they divide C. */
+static const toeplitz_row table[] = {
+    toeplitz_of<3, 1, 1, true, 8, 8>(),        toeplitz_of<3, 1, 1, true, 4, 8>(),
+    toeplitz_of<3, 1, 2, true, 4, 12>(BY_48),  toeplitz_of<3, 1, 2, true, 4, 8>(NOT_BY_48),
+    toeplitz_of<5, 1, 1, true, 4, 8>(),        toeplitz_of<5, 1, 1, true, 4, 12>(),
+    toeplitz_of<5, 1, 2, true, 4, 12>(BY_48),  toeplitz_of<5, 1, 2, true, 4, 8>(NOT_BY_48),
+    toeplitz_of<7, 1, 1, true, 4, 8>(),
+    toeplitz_of<7, 1, 2, true, 4, 8>(),
+};
 
-/* Row and column 0 of the walk are `shift` before dx, so that shift + pad is a multiple of the stride. */
-static sweep sweep_of(const conv_problem *p) {
+static const char *plan_dgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  const char *why = toeplitz_unsupported(p, device);
+  if (why) return why;
+  /* Row and column 0 of the walk are `shift` before dx, so that shift + pad is a multiple of the stride. */
   const int shift_h = p->pad_top % p->stride_h, shift_w = p->pad_left % p->stride_w;
-  return {.N = p->N, .C = p->C, .in_h = p->P, .in_w = p->Q, .out_h = p->H, .out_w = p->W,
-          .pad_h = (p->R - 1 - (p->pad_top - shift_h)) / p->stride_h, .pad_w = (p->S - 1 - (p->pad_left - shift_w)) / p->stride_w,
-          .shift_h = shift_h, .shift_w = shift_w, .tiles = 0, .strip = 0, .slots = 0};
+  const sweep s = {.N = p->N, .C = p->C, .in_h = p->P, .in_w = p->Q, .out_h = p->H, .out_w = p->W,
+                   .pad_h = (p->R - 1 - (p->pad_top - shift_h)) / p->stride_h, .pad_w = (p->S - 1 - (p->pad_left - shift_w)) / p->stride_w,
+                   .shift_h = shift_h, .shift_w = shift_w, .tiles = 0, .strip = 0, .slots = 0};
+  return toeplitz_plan(table, sizeof table / sizeof *table, p, s, device, plan);
 }
 
-static const char *unsupported(const conv_problem *p, const conv_device *device) {
-  const char *reason = toeplitz_unsupported(p);
-  if (reason) return reason;
-  toeplitz_row row[2];
-  const int count = rows_of(p, row);
-  return toeplitz_too_large(row, count, sweep_of(p), device->shared_per_block);
-}
+static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) { return toeplitz_run(plan, b->y, b->w, b->x, stream); }
 
-static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  toeplitz_row row[2];
-  const int count = rows_of(p, row);
-  return toeplitz_launch(row, count, sweep_of(p), b->y, b->w, b->x, stream);
-}
-
-TOEPLITZ_ROW(toeplitz_dgrad, "04j", PASS_DGRAD, unsupported, launch_dgrad);
+NHWC_ROW(toeplitz_dgrad, "04j", "depthwise, fp16: filter rows as banded matrices", PASS_DGRAD, 80, plan_dgrad, launch_dgrad, toeplitz_growth);

@@ -14,6 +14,7 @@
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
+#include <stdio.h>
 
 #include "04_constant_filter/depthwise.h"
 #include "common/ptx/ptx.cuh"
@@ -237,12 +238,15 @@ __global__ void __launch_bounds__(32 * SUM_LANES) sum_wgrad_parts_kernel(int cha
 
 /* ---------------------------------------------------------------- host */
 
+/* Octets of a block: six fit the channels of some 3x3 layers better. */
+static int octets_of(const conv_problem *p) { return p->S == 3 && p->C / OCTET % 4 != 0 && p->C / OCTET % 6 == 0 ? 6 : 4; }
+
 /* Depends on the problem alone, so that the sums are added in the same order on every GPU; the number of blocks suits 132 multiprocessors. */
 static wgrad_plan make_plan(const conv_problem *p) {
-  const int size = p->S, stride = p->stride_h, octets = p->C / OCTET, steps_before = flight(size, stride) - 1;
+  const int size = p->S, stride = p->stride_h, steps_before = flight(size, stride) - 1;
   wgrad_plan t = {};
-  t.octets = size == 3 && octets % 4 != 0 && octets % 6 == 0 ? 6 : 4;
-  t.chunks = (octets + t.octets - 1) / t.octets;
+  t.octets = octets_of(p);
+  t.chunks = (p->C / OCTET + t.octets - 1) / t.octets;
   t.tiles = (p->Q + MOST_COLUMNS - 1) / MOST_COLUMNS;
   t.columns = (p->Q + t.tiles - 1) / t.tiles;
   t.width = (t.columns - 1) * stride + size;
@@ -282,45 +286,50 @@ static wgrad_plan make_plan(const conv_problem *p) {
 
 typedef void (*tensor_wgrad_t)(conv_problem p, wgrad_plan plan, const __half *x, const __half *dy, float *parts);
 
-/* The kernel for this filter and so many octets, or NULL. */
-static tensor_wgrad_t kernel_of(const conv_problem *p, int octets) {
-  if (p->R != p->S || p->stride_h != p->stride_w || p->stride_h > 2 || p->dil_h != 1 || p->dil_w != 1) return NULL;
-  switch (100 * p->S + 10 * p->stride_h + octets) {
-    case 314: return tensor_wgrad_kernel<3, 1, 4>;
-    case 316: return tensor_wgrad_kernel<3, 1, 6>;
-    case 324: return tensor_wgrad_kernel<3, 2, 4>;
-    case 326: return tensor_wgrad_kernel<3, 2, 6>;
-    case 514: return tensor_wgrad_kernel<5, 1, 4>;
-    case 524: return tensor_wgrad_kernel<5, 2, 4>;
-    case 714: return tensor_wgrad_kernel<7, 1, 4>;
-    case 724: return tensor_wgrad_kernel<7, 2, 4>;
-    default: return NULL;
-  }
-}
+/* The kernels: size of the filter, stride, octets of a block. */
+typedef struct tensor_wgrad_row {
+  int size, stride, octets;
+  tensor_wgrad_t kernel;
+} tensor_wgrad_row;
+static const tensor_wgrad_row table[] = {
+    {3, 1, 4, tensor_wgrad_kernel<3, 1, 4>}, {3, 1, 6, tensor_wgrad_kernel<3, 1, 6>}, {3, 2, 4, tensor_wgrad_kernel<3, 2, 4>}, {3, 2, 6, tensor_wgrad_kernel<3, 2, 6>},
+    {5, 1, 4, tensor_wgrad_kernel<5, 1, 4>}, {5, 2, 4, tensor_wgrad_kernel<5, 2, 4>}, {7, 1, 4, tensor_wgrad_kernel<7, 1, 4>}, {7, 2, 4, tensor_wgrad_kernel<7, 2, 4>},
+};
 
-static const char *unsupported_wgrad(const conv_problem *p, const conv_device *device) {
+/* What a launch needs. */
+typedef struct tensor_wgrad_launch {
+  tensor_wgrad_t kernel;
+  wgrad_plan work;
+  int lanes; /* of the sum of the parts */
+} tensor_wgrad_launch;
+
+static const char *plan_wgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
   if (p->C != p->groups || p->K != p->groups) return "not depthwise: C, K and groups differ";
   if (p->C % OCTET != 0) return "C is no multiple of 8";
-  if (kernel_of(p, 4) == NULL) return "not 3x3, 5x5 or 7x7 with stride 1 or 2 and no dilation";
-  if (make_plan(p).shared > (int64_t)device->shared_per_block) return "the rows in flight do not fit in shared memory";
-  return plain_unsupported(p, device);
+  tensor_wgrad_launch *l = plan_data<tensor_wgrad_launch>(plan);
+  for (const tensor_wgrad_row &row : table)
+    if (is_square(p, row.size, row.stride) && row.octets == octets_of(p)) l->kernel = row.kernel;
+  if (!l->kernel) return "not 3x3, 5x5 or 7x7 with stride 1 or 2 and no dilation";
+  const wgrad_plan work = l->work = make_plan(p);
+  if (work.shared > (int64_t)device->shared_per_block) return "the rows in flight do not fit in shared memory";
+  const char *why = plain_plan(o, device, plan);
+  if (why) return why;
+  l->lanes = work.parts / 4 < 1 ? 1 : work.parts / 4 > SUM_LANES ? SUM_LANES : work.parts / 4;
+  plan->workspace_bytes = (size_t)work.parts * (size_t)p->C * (size_t)(p->R * p->S) * sizeof(float);
+  snprintf(plan->words, sizeof plan->words, "%d channels a block, tiles of %d columns, %d at a time, %d parts", OCTET * work.octets, work.columns, work.images, work.parts);
+  const cudaError_t status = plan_allow_shared((const void *)l->kernel, (size_t)work.shared);
+  return status ? plan_failed(plan, status) : NULL;
 }
 
-static size_t workspace_bytes(const conv_problem *p) {
-  if (kernel_of(p, 4) == NULL) return 0;
-  return (size_t)make_plan(p).parts * (size_t)p->C * (size_t)(p->R * p->S) * sizeof(float);
-}
-
-static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const wgrad_plan plan = make_plan(p);
-  const tensor_wgrad_t kernel = kernel_of(p, plan.octets);
-  const int taps = p->R * p->S, lanes = plan.parts / 4 < 1 ? 1 : plan.parts / 4 > SUM_LANES ? SUM_LANES : plan.parts / 4;
-  cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, plan.shared);
+static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  const tensor_wgrad_launch *l = plan_data<tensor_wgrad_launch>(plan);
+  l->kernel<<<l->work.parts * l->work.chunks, 32 * l->work.octets, l->work.shared, stream>>>(p, l->work, (const __half *)b->x, (const __half *)b->y, (float *)b->workspace);
+  const cudaError_t status = cudaGetLastError();
   if (status) return status;
-  kernel<<<plan.parts * plan.chunks, 32 * plan.octets, plan.shared, stream>>>(*p, plan, (const __half *)b->x, (const __half *)b->y, (float *)b->workspace);
-  status = cudaGetLastError();
-  if (status) return status;
-  sum_wgrad_parts_kernel<<<taps * ((p->C + 31) / 32), dim3(32, lanes), 0, stream>>>(p->C, taps, plan.parts, (const float *)b->workspace, (__half *)b->w);
+  const int taps = p.R * p.S;
+  sum_wgrad_parts_kernel<<<taps * ((p.C + 31) / 32), dim3(32, l->lanes), 0, stream>>>(p.C, taps, l->work.parts, (const float *)b->workspace, (__half *)b->w);
   return cudaGetLastError();
 }
 
@@ -331,15 +340,4 @@ static double growth_wgrad(const conv_problem *p, bool random) {
   return growth_truncated(walks * (t.strip + flight(p->S, p->stride_h) - 1) * t.groups * (double)(GROUP + 1) + t.parts, random);
 }
 
-extern "C" const conv_kernel tensor_wgrad;
-const conv_kernel tensor_wgrad = {.name = "04k",
-                                  .idea = "depthwise, fp16: diagonals of tensor core products",
-                                  .place = ON_GPU,
-                                  .pass = PASS_WGRAD,
-                                  .dtype = DTYPE_FP16,
-                                  .layout = LAYOUT_NHWC,
-                                  .min_arch = 80,
-                                  .unsupported = unsupported_wgrad,
-                                  .workspace_bytes = workspace_bytes,
-                                  .launch = launch_wgrad,
-                                  .growth = growth_wgrad};
+NHWC_ROW(tensor_wgrad, "04k", "depthwise, fp16: diagonals of tensor core products", PASS_WGRAD, 80, plan_wgrad, launch_wgrad, growth_wgrad);

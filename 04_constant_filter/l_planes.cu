@@ -114,41 +114,61 @@ __global__ void __launch_bounds__(THREADS) any_dgrad_kernel(conv_problem p, cons
 
 typedef void (*planes_t)(conv_problem p, planes_walk walk, const float *from, const float *w, float *to);
 
-template <bool DGRAD, int SIZE> static planes_t kernel_of_size(const conv_problem *p) {
-  const int cols = planes_cols(p);
-  if (p->stride_w == 1) return cols == 4 ? planes_kernel<SIZE, 1, 4, true, DGRAD> : cols == 2 ? planes_kernel<SIZE, 1, 2, true, DGRAD> : planes_kernel<SIZE, 1, 1, true, DGRAD>;
-  return cols == 2 ? planes_kernel<SIZE, 2, 2, true, DGRAD> : p->W % 2 == 0 ? planes_kernel<SIZE, 2, 1, true, DGRAD> : planes_kernel<SIZE, 2, 1, false, DGRAD>;
+/* The kernels of fprop and dgrad. */
+typedef struct planes_row {
+  planes_key key;
+  planes_t fprop, dgrad;
+} planes_row;
+#define ROW(SIZE, STRIDE, COLS, WHOLE) {{SIZE, STRIDE, COLS, WHOLE}, planes_kernel<SIZE, STRIDE, COLS, WHOLE, false>, planes_kernel<SIZE, STRIDE, COLS, WHOLE, true>}
+static const planes_row table[] = {
+    ROW(3, 1, 4, true), ROW(3, 1, 2, true), ROW(3, 1, 1, true), ROW(3, 2, 2, true), ROW(3, 2, 1, true), ROW(3, 2, 1, false),
+    ROW(5, 1, 4, true), ROW(5, 1, 2, true), ROW(5, 1, 1, true), ROW(5, 2, 2, true), ROW(5, 2, 1, true), ROW(5, 2, 1, false),
+    ROW(7, 1, 4, true), ROW(7, 1, 2, true), ROW(7, 1, 1, true), ROW(7, 2, 2, true), ROW(7, 2, 1, true), ROW(7, 2, 1, false),
+};
+
+/* What a launch needs. */
+typedef struct planes_launch {
+  planes_t kernel; /* NULL: the plain one */
+  planes_walk walk;
+  dim3 grid;
+} planes_launch;
+
+static const char *plan_planes(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  const bool dgrad = o->pass == PASS_DGRAD;
+  if (p->C != p->groups) return "more than one input channel per output channel";
+  const char *why = plain_plan(o, device, plan);
+  if (why) return why;
+  planes_launch *l = plan_data<planes_launch>(plan);
+  if (!planes_have(p) || (dgrad && p->K != p->C)) {
+    l->grid = dim3(((dgrad ? problem_x_count(p) : problem_y_count(p)) + THREADS - 1) / THREADS);
+    snprintf(plan->words, sizeof plan->words, "one element a thread");
+    return NULL;
+  }
+  const planes_row *row = table;
+  while (!planes_is_for(row->key, p)) row++;
+  l->kernel = dgrad ? row->dgrad : row->fprop;
+  l->walk = planes_plan(p, dgrad ? p->H : p->P, dgrad ? p->stride_h * STRIP : STRIP);
+  l->grid = dim3(l->walk.groups, (l->walk.tasks + WARPS * l->walk.segments - 1) / (WARPS * l->walk.segments), p->K);
+  planes_words(plan, &l->walk, row->key.cols);
+  return NULL;
 }
 
-/* The kernel for this filter; NULL: the plain one. */
-template <bool DGRAD> static planes_t kernel_of(const conv_problem *p) {
-  if (!planes_have(p) || (DGRAD && p->K != p->C)) return NULL;
-  return p->S == 3 ? kernel_of_size<DGRAD, 3>(p) : p->S == 5 ? kernel_of_size<DGRAD, 5>(p) : kernel_of_size<DGRAD, 7>(p);
-}
-
-template <bool DGRAD> static void launch(planes_t kernel, const conv_problem *p, const void *from, const void *w, void *to, cudaStream_t stream) {
-  const planes_walk walk = planes_plan(p, DGRAD ? p->H : p->P, DGRAD ? p->stride_h * STRIP : STRIP);
-  const dim3 grid(walk.groups, (walk.tasks + WARPS * walk.segments - 1) / (WARPS * walk.segments), p->K);
-  kernel<<<grid, THREADS, 0, stream>>>(*p, walk, (const float *)from, (const float *)w, (float *)to);
-}
-
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const planes_t kernel = kernel_of<false>(p);
-  if (kernel)
-    launch<false>(kernel, p, b->x, b->w, b->y, stream);
-  else
-    any_fprop_kernel<<<(unsigned)(problem_y_count(p) + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  const planes_launch *l = plan_data<planes_launch>(plan);
+  if (l->kernel) l->kernel<<<l->grid, THREADS, 0, stream>>>(p, l->walk, (const float *)b->x, (const float *)b->w, (float *)b->y);
+  else any_fprop_kernel<<<l->grid, THREADS, 0, stream>>>(p, (const float *)b->x, (const float *)b->w, (float *)b->y);
   return cudaGetLastError();
 }
 
-static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const planes_t kernel = kernel_of<true>(p);
-  if (kernel)
-    launch<true>(kernel, p, b->y, b->w, b->x, stream);
-  else
-    any_dgrad_kernel<<<(unsigned)(problem_x_count(p) + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->y, (const float *)b->w, (float *)b->x);
+static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  const planes_launch *l = plan_data<planes_launch>(plan);
+  if (l->kernel) l->kernel<<<l->grid, THREADS, 0, stream>>>(p, l->walk, (const float *)b->y, (const float *)b->w, (float *)b->x);
+  else any_dgrad_kernel<<<l->grid, THREADS, 0, stream>>>(p, (const float *)b->y, (const float *)b->w, (float *)b->x);
   return cudaGetLastError();
 }
 
-FP32_ROW(planes_fprop, "04l", "depthwise of any width: planes side by side in a warp", PASS_FPROP, planes_unsupported, launch_fprop, plain_growth_fprop);
-FP32_ROW(planes_dgrad, "04l", "depthwise of any width: planes side by side in a warp", PASS_DGRAD, planes_unsupported, launch_dgrad, plain_growth_dgrad);
+NCHW_ROW(planes_fprop, "04l", "depthwise of any width: planes side by side in a warp", PASS_FPROP, plan_planes, launch_fprop, plain_growth_fprop);
+NCHW_ROW(planes_dgrad, "04l", "depthwise of any width: planes side by side in a warp", PASS_DGRAD, plan_planes, launch_dgrad, plain_growth_dgrad);

@@ -101,59 +101,63 @@ __global__ void __launch_bounds__(THREADS) any_wgrad_kernel(conv_problem p, cons
 
 typedef void (*planes_wgrad_t)(conv_problem p, planes_walk walk, const float *x, const float *dy, float *parts);
 
-template <int SIZE> static planes_wgrad_t kernel_of_size(const conv_problem *p) {
-  const int cols = planes_cols(p);
-  if (p->stride_w == 1) return cols == 4 ? planes_wgrad_kernel<SIZE, 1, 4, true> : cols == 2 ? planes_wgrad_kernel<SIZE, 1, 2, true> : planes_wgrad_kernel<SIZE, 1, 1, true>;
-  return cols == 2 ? planes_wgrad_kernel<SIZE, 2, 2, true> : p->W % 2 == 0 ? planes_wgrad_kernel<SIZE, 2, 1, true> : planes_wgrad_kernel<SIZE, 2, 1, false>;
-}
+/* The kernels. */
+typedef struct planes_wgrad_row {
+  planes_key key;
+  planes_wgrad_t kernel;
+} planes_wgrad_row;
+#define ROW(SIZE, STRIDE, COLS, WHOLE) {{SIZE, STRIDE, COLS, WHOLE}, planes_wgrad_kernel<SIZE, STRIDE, COLS, WHOLE>}
+static const planes_wgrad_row table[] = {
+    ROW(3, 1, 4, true), ROW(3, 1, 2, true), ROW(3, 1, 1, true), ROW(3, 2, 2, true), ROW(3, 2, 1, true), ROW(3, 2, 1, false),
+    ROW(5, 1, 4, true), ROW(5, 1, 2, true), ROW(5, 1, 1, true), ROW(5, 2, 2, true), ROW(5, 2, 1, true), ROW(5, 2, 1, false),
+    ROW(7, 1, 4, true), ROW(7, 1, 2, true), ROW(7, 1, 1, true), ROW(7, 2, 2, true), ROW(7, 2, 1, true), ROW(7, 2, 1, false),
+};
 
-/* The kernel for this filter; NULL: the plain one. */
-static planes_wgrad_t kernel_of(const conv_problem *p) {
-  if (!planes_have(p)) return NULL;
-  return p->S == 3 ? kernel_of_size<3>(p) : p->S == 5 ? kernel_of_size<5>(p) : kernel_of_size<7>(p);
-}
+/* What a launch needs. share: blocks that share a channel, or an element of dw. With one part only, that is the result. */
+typedef struct planes_wgrad_launch {
+  planes_wgrad_t kernel; /* NULL: the plain one */
+  planes_walk walk;
+  int parts;
+  dim3 grid;
+} planes_wgrad_launch;
 
-/* Blocks that share a channel: enough for MOST_PARTS blocks in all, which is more than a GPU holds, but none with less than four rounds of work. It
- * does not depend on the GPU, as the result does on it. */
-static int share_of(const conv_problem *p) {
-  if (!planes_have(p)) return p->N * p->P < 64 ? p->N * p->P : 64;
-  const planes_walk walk = planes_plan(p, p->P, STRIP);
-  const int rounds = (walk.tasks + WARPS * walk.segments - 1) / (WARPS * walk.segments), wanted = (MOST_PARTS + p->K * walk.groups - 1) / (p->K * walk.groups), most = (rounds + 3) / 4;
-  return wanted < most ? wanted : most;
-}
-static int parts_of(const conv_problem *p) { return share_of(p) * (planes_have(p) ? planes_plan(p, p->P, STRIP).groups : 1); }
-
-/* With one part only, that is the result. */
-static size_t workspace_bytes(const conv_problem *p) { return parts_of(p) > 1 ? (size_t)problem_w_count(p) * (size_t)parts_of(p) * sizeof(float) : 0; }
-
-static const char *wgrad_unsupported(const conv_problem *p, const conv_device *device) {
-  const char *why = planes_unsupported(p, device);
+static const char *plan_wgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  if (p->C != p->groups) return "more than one input channel per output channel";
+  const char *why = plain_plan(o, device, plan);
   if (why) return why;
-  return problem_w_count(p) > (INT_MAX - 1024) / parts_of(p) ? "dw has 2^31 elements or more, in parts (indices are 32-bit)" : NULL;
+  planes_wgrad_launch *l = plan_data<planes_wgrad_launch>(plan);
+  const int elements = (int)problem_w_count(p);
+  if (planes_have(p)) {
+    const planes_wgrad_row *row = table;
+    while (!planes_is_for(row->key, p)) row++;
+    l->kernel = row->kernel;
+    const planes_walk walk = l->walk = planes_plan(p, p->P, STRIP);
+    /* Blocks that share a channel: enough for MOST_PARTS blocks in all, which is more than a GPU holds, but none with less than four rounds of work. It
+     * does not depend on the GPU, as the result does on it. */
+    const int rounds = (walk.tasks + WARPS * walk.segments - 1) / (WARPS * walk.segments), wanted = (MOST_PARTS + p->K * walk.groups - 1) / (p->K * walk.groups), most = (rounds + 3) / 4;
+    const int share = wanted < most ? wanted : most;
+    l->parts = share * walk.groups;
+    l->grid = dim3(share, walk.groups, p->K);
+    planes_words(plan, &walk, row->key.cols);
+  } else {
+    l->parts = p->N * p->P < 64 ? p->N * p->P : 64;
+    l->grid = dim3((elements + WARPS - 1) / WARPS, l->parts);
+    snprintf(plan->words, sizeof plan->words, "one element a warp, %d parts", l->parts);
+  }
+  if (elements > (INT_MAX - 1024) / l->parts) return "dw has 2^31 elements or more, in parts (indices are 32-bit)";
+  plan->workspace_bytes = l->parts > 1 ? (size_t)elements * (size_t)l->parts * sizeof(float) : 0;
+  return NULL;
 }
 
-static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const planes_wgrad_t kernel = kernel_of(p);
-  const int share = share_of(p), parts = parts_of(p), elements = (int)problem_w_count(p);
-  float *found = parts > 1 ? (float *)b->workspace : (float *)b->w;
-  if (kernel) {
-    const planes_walk walk = planes_plan(p, p->P, STRIP);
-    kernel<<<dim3(share, walk.groups, p->K), THREADS, 0, stream>>>(*p, walk, (const float *)b->x, (const float *)b->y, found);
-  } else
-    any_wgrad_kernel<<<dim3((elements + WARPS - 1) / WARPS, share), THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->y, found);
+static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  const planes_wgrad_launch *l = plan_data<planes_wgrad_launch>(plan);
+  float *found = l->parts > 1 ? (float *)b->workspace : (float *)b->w;
+  if (l->kernel) l->kernel<<<l->grid, THREADS, 0, stream>>>(p, l->walk, (const float *)b->x, (const float *)b->y, found);
+  else any_wgrad_kernel<<<l->grid, THREADS, 0, stream>>>(p, (const float *)b->x, (const float *)b->y, found);
   const cudaError_t status = cudaGetLastError();
-  return status || parts == 1 ? status : sum_parts(elements, parts, found, (float *)b->w, stream);
+  return status || l->parts == 1 ? status : sum_parts((int)problem_w_count(&p), l->parts, found, (float *)b->w, stream);
 }
 
-extern "C" const conv_kernel planes_wgrad;
-const conv_kernel planes_wgrad = {.name = "04m",
-                                  .idea = "depthwise of any width: all sums of a filter in registers",
-                                  .place = ON_GPU,
-                                  .pass = PASS_WGRAD,
-                                  .dtype = DTYPE_FP32,
-                                  .layout = LAYOUT_NCHW,
-                                  .min_arch = 0,
-                                  .unsupported = wgrad_unsupported,
-                                  .workspace_bytes = workspace_bytes,
-                                  .launch = launch_wgrad,
-                                  .growth = plain_growth_wgrad};
+NCHW_ROW(planes_wgrad, "04m", "depthwise of any width: all sums of a filter in registers", PASS_WGRAD, plan_wgrad, launch_wgrad, plain_growth_wgrad);

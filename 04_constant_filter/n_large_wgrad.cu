@@ -12,6 +12,7 @@
  * Sizes:    any R x S whose band fits in shared memory, stride 1, no dilation. One input channel per output channel.
  * Passes:   wgrad. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
+#include <stdio.h>
 
 #include "04_constant_filter/sum_parts.cuh"
 #include "common/harness/plain.h"
@@ -103,53 +104,45 @@ static layout layout_of(const conv_problem *p) {
   return l;
 }
 
-/* Blocks that share a channel's bands: it does not depend on the GPU, as the result does on it. */
-static int share_of(const conv_problem *p) {
-  const layout l = layout_of(p);
-  const int wanted = (MOST_BLOCKS + p->K * l.tiles - 1) / (p->K * l.tiles);
-  return wanted < l.bands ? wanted : l.bands;
-}
-
 static size_t shared_bytes(const layout *l) {
   const size_t band = (size_t)l->height * (size_t)l->pitch + BP * BQ, sums = THREADS * TAPS;
   return (band > sums ? band : sums) * sizeof(float);
 }
 
-/* With one part only, that is the result. */
-static size_t workspace_bytes(const conv_problem *p) { return share_of(p) > 1 ? (size_t)problem_w_count(p) * (size_t)share_of(p) * sizeof(float) : 0; }
+/* What a launch needs. With one part only, that is the result. */
+typedef struct large_wgrad_launch {
+  size_t bytes;
+  layout cut;
+  int parts; /* blocks that share a channel's bands */
+} large_wgrad_launch;
 
-static const char *unsupported(const conv_problem *p, const conv_device *device) {
+static const char *plan_wgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
   if (p->C != p->groups) return "more than one input channel per output channel";
   if (p->stride_h != 1 || p->stride_w != 1 || p->dil_h != 1 || p->dil_w != 1) return "stride or dilation is not 1";
-  const char *why = plain_unsupported(p, device);
+  const char *why = plain_plan(o, device, plan);
   if (why) return why;
   if (p->K > 65535) return "more than 65535 channels (a grid's third dimension)";
-  if (problem_w_count(p) > (INT_MAX - 1024) / share_of(p)) return "dw has 2^31 elements or more, in parts (indices are 32-bit)";
-  const layout l = layout_of(p);
-  if (p->R > 1024 || p->S > 1024 || shared_bytes(&l) > device->shared_per_block) return "the pixels under a block exceed the shared memory";
-  return NULL;
+  large_wgrad_launch *l = plan_data<large_wgrad_launch>(plan);
+  l->cut = layout_of(p);
+  const int wanted = (MOST_BLOCKS + p->K * l->cut.tiles - 1) / (p->K * l->cut.tiles);
+  l->parts = wanted < l->cut.bands ? wanted : l->cut.bands; /* this does not depend on the GPU, as the result does on it */
+  if (problem_w_count(p) > (INT_MAX - 1024) / l->parts) return "dw has 2^31 elements or more, in parts (indices are 32-bit)";
+  l->bytes = shared_bytes(&l->cut);
+  if (p->R > 1024 || p->S > 1024 || l->bytes > device->shared_per_block) return "the pixels under a block exceed the shared memory";
+  plan->workspace_bytes = l->parts > 1 ? (size_t)problem_w_count(p) * (size_t)l->parts * sizeof(float) : 0;
+  snprintf(plan->words, sizeof plan->words, "%d threads have a filter, %d parts", l->cut.group * l->cut.tiles, l->parts);
+  const cudaError_t status = plan_allow_shared((const void *)large_wgrad_kernel, l->bytes);
+  return status ? plan_failed(plan, status) : NULL;
 }
 
-static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const layout l = layout_of(p);
-  const int share = share_of(p);
-  float *found = share > 1 ? (float *)b->workspace : (float *)b->w;
-  cudaError_t status = cudaFuncSetAttribute(large_wgrad_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes(&l));
-  if (status) return status;
-  large_wgrad_kernel<<<dim3(share, l.tiles, p->K), THREADS, shared_bytes(&l), stream>>>(*p, l, (const float *)b->x, (const float *)b->y, found);
-  status = cudaGetLastError();
-  return status || share == 1 ? status : sum_parts((int)problem_w_count(p), share, found, (float *)b->w, stream);
+static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  const large_wgrad_launch *l = plan_data<large_wgrad_launch>(plan);
+  float *found = l->parts > 1 ? (float *)b->workspace : (float *)b->w;
+  large_wgrad_kernel<<<dim3(l->parts, l->cut.tiles, p.K), THREADS, l->bytes, stream>>>(p, l->cut, (const float *)b->x, (const float *)b->y, found);
+  const cudaError_t status = cudaGetLastError();
+  return status || l->parts == 1 ? status : sum_parts((int)problem_w_count(&p), l->parts, found, (float *)b->w, stream);
 }
 
-extern "C" const conv_kernel large_wgrad;
-const conv_kernel large_wgrad = {.name = "04n",
-                                 .idea = "large filters: 16 taps in registers, dy slides",
-                                 .place = ON_GPU,
-                                 .pass = PASS_WGRAD,
-                                 .dtype = DTYPE_FP32,
-                                 .layout = LAYOUT_NCHW,
-                                 .min_arch = 0,
-                                 .unsupported = unsupported,
-                                 .workspace_bytes = workspace_bytes,
-                                 .launch = launch_wgrad,
-                                 .growth = plain_growth_wgrad};
+NCHW_ROW(large_wgrad, "04n", "large filters: 16 taps in registers, dy slides", PASS_WGRAD, plan_wgrad, launch_wgrad, plain_growth_wgrad);

@@ -20,6 +20,7 @@
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
+#include <stdio.h>
 
 #include "common/harness/plain.h"
 #include "common/ptx/ptx.cuh"
@@ -138,28 +139,40 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) rows_kernel(conv_problem p,
 
 /* ---------------------------------------------------------------- host */
 
-static const char *unsupported(const conv_problem *p, const conv_device *device) {
+/* What a launch needs. */
+typedef struct rows_launch {
+  float *u; /* the device's address of constant_u */
+  int strip, blocks;
+} rows_launch;
+
+static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
   if (p->C != p->groups) return "more than one input channel per output channel";
   if (p->R != SIZE || p->S != SIZE) return "the filter is not 9x9";
   if (p->stride_h != 1 || p->stride_w != 1 || p->dil_h != 1 || p->dil_w != 1) return "stride or dilation is not 1";
   if (p->pad_left != PAD || p->Q != p->W || p->W % 4 != 0) return "W is no multiple of 4, or the padding not 4";
-  return plain_unsupported(p, device);
+  const char *why = plain_plan(o, device, plan);
+  if (why) return why;
+  rows_launch *l = plan_data<rows_launch>(plan);
+  const int columns_of_blocks = p->N * ((p->Q + BQ - 1) / BQ), resident = device->sm_count * RESIDENT;
+  const int strips = resident > columns_of_blocks ? resident / columns_of_blocks : 1;
+  l->strip = (p->P + strips - 1) / strips;
+  l->blocks = columns_of_blocks * ((p->P + l->strip - 1) / l->strip);
+  snprintf(plan->words, sizeof plan->words, "strips of %d rows", l->strip);
+  const cudaError_t status = cudaGetSymbolAddress((void **)&l->u, constant_u);
+  return status ? plan_failed(plan, status) : NULL;
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  int device = 0, multiprocessors = 0;
-  void *u = NULL;
-  cudaError_t status = cudaGetDevice(&device);
-  if (!status) status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  if (!status) status = cudaGetSymbolAddress(&u, constant_u);
-  const int columns_of_blocks = p->N * ((p->Q + BQ - 1) / BQ), resident = multiprocessors * RESIDENT;
-  const int strips = resident > columns_of_blocks ? resident / columns_of_blocks : 1, strip = (p->P + strips - 1) / strips;
-  for (int k = 0; k < p->K && !status; k++) {
-    filter_kernel<<<1, 32, 0, stream>>>((const float *)b->w + k * SIZE * SIZE, (float *)u);
-    rows_kernel<<<columns_of_blocks * ((p->P + strip - 1) / strip), THREADS, 0, stream>>>(*p, k, strip, (const float *)b->x, (float *)b->y);
-    status = cudaGetLastError();
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem &p = plan->operation.problem;
+  const rows_launch *l = plan_data<rows_launch>(plan);
+  for (int k = 0; k < p.K; k++) {
+    filter_kernel<<<1, 32, 0, stream>>>((const float *)b->w + k * SIZE * SIZE, l->u);
+    rows_kernel<<<l->blocks, THREADS, 0, stream>>>(p, k, l->strip, (const float *)b->x, (float *)b->y);
+    const cudaError_t status = cudaGetLastError();
+    if (status) return status;
   }
-  return status;
+  return cudaSuccess;
 }
 
 /* Sums of pixels and of taps at the three points of an output have the norm 5^(1/2), where the formula has 3^(1/2) (05h says why); a window's sums round a few times more. */
@@ -180,9 +193,8 @@ const conv_kernel rows_fprop = {.name = "04o",
                                 .dtype = DTYPE_FP32,
                                 .layout = LAYOUT_NCHW,
                                 .min_arch = 80,
-                                .unsupported = unsupported,
-                                .workspace_bytes = NULL,
-                                .launch = launch_fprop,
+                                .plan = plan_fprop,
+                                .launch_plan = launch_fprop,
                                 .growth = growth,
                                 .exact_factor = EXACT_FACTOR,
                                 .shares_error = true};

@@ -10,6 +10,7 @@
  * into groups of 32 lanes, of which the first and the last `margin` only load. */
 #pragma once
 #include <cuda_runtime.h>
+#include <stdio.h>
 
 #include "common/harness/plain.h"
 
@@ -82,6 +83,20 @@ static inline int planes_cols(const conv_problem *p) {
   return 1;
 }
 
+/* What a row of 04l's and 04m's tables of kernels is for: the first template parameters of its kernel. */
+typedef struct planes_key {
+  int size, stride, cols;
+  bool whole;
+} planes_key;
+
+static inline bool planes_is_for(planes_key key, const conv_problem *p) {
+  return key.size == p->S && key.stride == p->stride_w && key.cols == planes_cols(p) && key.whole == (p->W % p->stride_w == 0);
+}
+
+static inline void planes_words(conv_plan *plan, const planes_walk *walk, int cols) {
+  snprintf(plan->words, sizeof plan->words, "%d columns a lane, %d planes or strips side by side in a warp", cols, walk->segments);
+}
+
 /* `rows`: of the image whose rows the strips divide, `strip` of them each. */
 static inline planes_walk planes_plan(const conv_problem *p, int rows, int strip) {
   const int cols = planes_cols(p), fine = p->stride_w * cols, in_y = (p->Q + cols - 1) / cols, in_x = (p->W + fine - 1) / fine, tiles = in_y > in_x ? in_y : in_x;
@@ -95,9 +110,4 @@ static inline planes_walk planes_plan(const conv_problem *p, int rows, int strip
   walk.tasks = p->N * ((rows + strip - 1) / strip);
   walk.filters = (unsigned)(p->K / p->C);
   return walk;
-}
-
-static inline const char *planes_unsupported(const conv_problem *p, const conv_device *device) {
-  if (p->C != p->groups) return "more than one input channel per output channel";
-  return plain_unsupported(p, device);
 }

@@ -14,9 +14,10 @@
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "common/harness/plain.h"
+#include "04_constant_filter/depthwise.h"
 #include "common/ptx/ptx.cuh"
 
 enum { TILES = 16 }; /* of a block */
@@ -244,16 +245,28 @@ __global__ void __launch_bounds__(32 * WARPS, toeplitz_warps(SIZE, CHANNELS) / W
 
 typedef void (*toeplitz_t)(sweep p, const __half *in, const __half *w, __half *out);
 
+/* What else a problem's C must be for a row: some rows are for multiples of 48, others for all but these. */
+enum { ANY_C, BY_48, NOT_BY_48 };
+
 /* A kernel and what the host must know of it. */
 typedef struct toeplitz_row {
+  int size, stride, c;
   toeplitz_t kernel;
   int channels, warps, tile, staged, step, gap, flight, down, up, at_once, ring;
 } toeplitz_row;
 
-template <int SIZE, int DOWN, int UP, bool TURNED, int CHANNELS, int WARPS> static toeplitz_row toeplitz_of() {
+template <int SIZE, int DOWN, int UP, bool TURNED, int CHANNELS, int WARPS> static constexpr toeplitz_row toeplitz_of(int c = ANY_C) {
   typedef toeplitz<SIZE, DOWN, UP, CHANNELS, WARPS> sizes;
-  return {toeplitz_kernel<SIZE, DOWN, UP, TURNED, CHANNELS, WARPS>, CHANNELS, WARPS, sizes::TILE, sizes::STAGED, sizes::STEP, sizes::GAP, sizes::FLIGHT, DOWN, UP, sizes::AT_ONCE, sizes::AHEAD + 1};
+  return {SIZE, DOWN * UP, c, toeplitz_kernel<SIZE, DOWN, UP, TURNED, CHANNELS, WARPS>, CHANNELS, WARPS, sizes::TILE, sizes::STAGED, sizes::STEP, sizes::GAP, sizes::FLIGHT, DOWN, UP, sizes::AT_ONCE, sizes::AHEAD + 1};
 }
+
+/* What a launch needs. */
+typedef struct toeplitz_launch {
+  toeplitz_t kernel;
+  size_t shared;
+  int blocks, threads;
+  sweep s;
+} toeplitz_launch;
 
 /* Tiles of a row, and the slots that a block keeps of one: 16 tiles, a gap for every image they may lie in, and what the last tile reads beyond its own. */
 static inline void toeplitz_tiles(const toeplitz_row *k, sweep *s) {
@@ -266,21 +279,16 @@ static inline size_t toeplitz_shared(const toeplitz_row *k, const sweep *s) {
   return (size_t)k->at_once * (size_t)(k->ring * k->down * s->slots + 2 * k->up * TILES * k->staged) * (size_t)(k->channels * k->warps) * 2 + (size_t)s->slots * sizeof(int);
 }
 
-static inline const char *toeplitz_unsupported(const conv_problem *p) {
+static inline const char *toeplitz_unsupported(const conv_problem *p, const conv_device *device) {
   if (p->C != p->groups || p->K != p->groups) return "not depthwise: C, K and groups differ";
   if (p->C % 8 != 0) return "C is no multiple of 8";
   if (p->R != p->S || (p->S != 3 && p->S != 5 && p->S != 7)) return "the filter is not 3x3, 5x5 or 7x7";
   if (p->stride_h != p->stride_w || p->stride_h > 2 || p->dil_h != 1 || p->dil_w != 1) return "stride is not 1 or 2, or the filter is dilated";
-  return plain_unsupported(p, NULL);
+  return plain_unsupported(p, device);
 }
 
-/* NULL if one of the kernels has the shared memory that it needs. */
-static inline const char *toeplitz_too_large(const toeplitz_row *rows, int count, sweep s, size_t shared_per_block) {
-  for (int i = 0; i < count; i++) {
-    toeplitz_tiles(&rows[i], &s);
-    if (toeplitz_shared(&rows[i], &s) <= shared_per_block) return NULL;
-  }
-  return "the rows on their way exceed the shared memory";
+static inline bool toeplitz_is_for(const toeplitz_row *k, const conv_problem *p) {
+  return is_square(p, k->size, k->stride) && (k->c == ANY_C || (k->c == BY_48) == (p->C % 48 == 0));
 }
 
 /* Rows of a strip such that the cost is lowest; returns it. A block's start costs as much as six steps, a step of a multiprocessor's blocks one
@@ -298,46 +306,35 @@ static inline int64_t toeplitz_strip(const toeplitz_row *k, sweep *s, int multip
   return least;
 }
 
-/* Launches the first of the kernels that fits, or one that costs a seventh less. */
-static inline cudaError_t toeplitz_launch(const toeplitz_row *rows, int count, sweep s, const void *in, const void *w, void *out, cudaStream_t stream) {
-  int device = 0, multiprocessors = 0, shared_per_block = 0, resident = 0;
-  cudaError_t status = cudaGetDevice(&device);
-  if (!status) status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  if (!status) status = cudaDeviceGetAttribute(&shared_per_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  const toeplitz_row *best = NULL;
-  sweep chosen = s;
+/* Takes the first of the kernels that fits, or one that costs a seventh less. */
+static inline const char *toeplitz_plan(const toeplitz_row *table, int count, const conv_problem *p, sweep s, const conv_device *device, conv_plan *plan) {
+  toeplitz_launch *l = plan_data<toeplitz_launch>(plan);
   int64_t least = INT64_MAX;
-  for (const toeplitz_row *k = rows; k < rows + count && !status; k++) {
+  for (const toeplitz_row *k = table; k < table + count; k++) {
+    if (!toeplitz_is_for(k, p)) continue;
     toeplitz_tiles(k, &s);
     const size_t shared = toeplitz_shared(k, &s);
-    if (shared > (size_t)shared_per_block) continue;
-    status = cudaFuncSetAttribute(k->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    if (shared > device->shared_per_block) continue;
+    int resident = 0;
+    cudaError_t status = plan_allow_shared((const void *)k->kernel, shared);
     if (!status) status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, (const void *)k->kernel, 32 * k->warps, shared);
-    if (status) break;
-    const int64_t cost = toeplitz_strip(k, &s, multiprocessors, resident > 0 ? resident : 1);
-    if (!best || 7 * cost < 6 * least) least = cost, best = k, chosen = s;
+    if (status) return plan_failed(plan, status);
+    const int64_t cost = toeplitz_strip(k, &s, device->sm_count, resident > 0 ? resident : 1);
+    if (l->kernel && 7 * cost >= 6 * least) continue;
+    least = cost;
+    const int chunk = k->channels * k->warps, rows = s.out_h + s.shift_h;
+    l->kernel = k->kernel, l->shared = shared, l->threads = 32 * k->warps, l->s = s;
+    l->blocks = (s.N * s.tiles + TILES - 1) / TILES * ((s.C + chunk - 1) / chunk) * ((rows + s.strip - 1) / s.strip);
+    snprintf(plan->words, sizeof plan->words, "%d channels a block, strips of %d rows", chunk, s.strip);
   }
-  if (status) return status;
-  if (!best) return cudaErrorInvalidConfiguration;
-  const int chunk = best->channels * best->warps, chunks = (s.C + chunk - 1) / chunk, sets = (s.N * chosen.tiles + TILES - 1) / TILES;
-  const int strips = (s.out_h + s.shift_h + chosen.strip - 1) / chosen.strip;
-  best->kernel<<<sets * chunks * strips, 32 * best->warps, toeplitz_shared(best, &chosen), stream>>>(chosen, (const __half *)in, (const __half *)w, (__half *)out);
+  return l->kernel ? NULL : "the rows on their way exceed the shared memory";
+}
+
+static inline cudaError_t toeplitz_run(const conv_plan *plan, const void *in, const void *w, void *out, cudaStream_t stream) {
+  const toeplitz_launch *l = plan_data<toeplitz_launch>(plan);
+  l->kernel<<<l->blocks, l->threads, l->shared, stream>>>(l->s, (const __half *)in, (const __half *)w, (__half *)out);
   return cudaGetLastError();
 }
 
 /* Each of the R products adds S terms to a sum and cuts what lies below the last bit of the largest. */
 static inline double toeplitz_growth(const conv_problem *p, bool random) { return growth_truncated(p->R * (p->S + 1), random); }
-
-#define TOEPLITZ_ROW(variable, NAME, PASS, UNSUPPORTED, LAUNCH)                              \
-  extern "C" const conv_kernel variable;                                                     \
-  const conv_kernel variable = {.name = NAME,                                                \
-                                .idea = "depthwise, fp16: filter rows as banded matrices",   \
-                                .place = ON_GPU,                                             \
-                                .pass = PASS,                                                \
-                                .dtype = DTYPE_FP16,                                         \
-                                .layout = LAYOUT_NHWC,                                       \
-                                .min_arch = 80,                                              \
-                                .unsupported = UNSUPPORTED,                                  \
-                                .workspace_bytes = NULL,                                     \
-                                .launch = LAUNCH,                                            \
-                                .growth = toeplitz_growth}
