@@ -27,11 +27,12 @@ static struct {
 } test;
 
 enum { WORKSPACE_BYTES = 100 };
-static size_t workspace_bytes(const conv_problem *p) { return (void)p, WORKSPACE_BYTES; }
+static const char *plan_test(const conv_operation *o, const conv_device *device, conv_plan *plan) { return (void)o, (void)device, plan->workspace_bytes = WORKSPACE_BYTES, NULL; }
 static double growth(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, test.pass), random); }
 
-static cudaError_t launch(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   (void)stream;
+  const conv_problem *p = &plan->operation.problem;
   if (test.planted == FAILS) return cudaErrorInvalidValue;
   if (++test.launches > 5 && test.planted == WEARS_OUT) return cudaSuccess; /* right when verified, idle when timed */
   conv_tensor tensors[3];
@@ -64,7 +65,7 @@ static cudaError_t launch(const conv_problem *p, const conv_buffers *b, cudaStre
 /* Runs the kernel through a trial; returns the status of its one row. */
 static result_status run_trial(const conv_problem *p) {
   const conv_kernel kernel = {.name = "test", .idea = "", .place = ON_CPU, .pass = test.pass, .dtype = test.dtype, .layout = test.layout,
-                              .workspace_bytes = workspace_bytes, .launch = launch, .growth = growth};
+                              .plan = plan_test, .launch_plan = launch, .growth = growth};
   step_options options = {.seed = 1, .one_shape = true, .timing = test.timing};
   machine m;
   machine_open_cpu(&m);

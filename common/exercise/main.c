@@ -35,8 +35,9 @@ static const exercise exercises[] = {
 };
 static const exercise *the;
 
-static size_t workspace_bytes(const conv_problem *p) {
-  return (the->filters * (size_t)problem_w_count(p) + the->results * (size_t)problem_y_count(p)) * sizeof(float);
+static const char *plan_exercise(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  plan->workspace_bytes = (the->filters * (size_t)problem_w_count(&o->problem) + the->results * (size_t)problem_y_count(&o->problem)) * sizeof(float);
+  return plain_plan(o, device, plan);
 }
 
 /* Counted where the grader has put a counter in front of every division of the reader's file. The host's are not wanted. */
@@ -85,7 +86,8 @@ static cudaError_t record(const conv_problem *p, const conv_buffers *b, cudaGrap
   return cudaErrorNotSupported;
 }
 
-static cudaError_t launch(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem *p = &plan->operation.problem;
   void *const tensor[3] = {b->x, b->w, b->y};
   const size_t bytes[3] = {(size_t)problem_x_count(p) * sizeof(float), (size_t)problem_w_count(p) * sizeof(float), (size_t)problem_y_count(p) * sizeof(float)};
   const int inputs[2] = {(int)pass_input_a(the->pass), (int)pass_input_b(the->pass)}, output = (int)pass_output(the->pass);
@@ -119,7 +121,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   const conv_kernel row = {.name = the->name, .idea = the->title, .place = ON_GPU, .pass = the->pass, .dtype = DTYPE_FP32, .layout = the->layout,
-                           .unsupported = plain_unsupported, .workspace_bytes = workspace_bytes, .launch = launch,
+                           .plan = plan_exercise, .launch_plan = launch,
                            .growth = the->pass == PASS_DGRAD ? plain_growth_dgrad : plain_growth_fprop};
   const conv_kernel *const kernels[] = {&row};
   const conv_step step = {.number = the->name, .title = the->title, .kernels = kernels, .kernel_count = 1};
