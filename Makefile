@@ -49,9 +49,9 @@ LIBRARY := $(B)/libharness.a
 step_objects = $(filter-out $(HARNESS),$(patsubst %,$(B)/%.o,$(wildcard $(call folder,$(1))/*.c $(call folder,$(1))/*.cu))) $(B)/$(call folder,$(1))/kernel_sources.c.o
 # Tests of the emulator itself make no sense on a GPU; emu_features, emu_warps and emu_half hold on both: what they prove of the emulator, a GPU does too.
 EMU_ONLY = $(if $(filter cuda,$(BACKEND)),tests/emu_api% tests/emu_failures% tests/emu_rewrite% tests/emu_aarch64% tests/emu_sms% tests/check_% tests/count_%)
-# One program for each step: tests/identities.c with the step's table of kernels.
-STEP_TESTS = $(patsubst %,$(B)/tests/identities_%,$(filter-out 00,$(STEPS)))
-TESTS = $(patsubst %,$(B)/%,$(basename $(filter-out tests/identities.c $(EMU_ONLY),$(wildcard tests/*.c tests/*.cu)))) $(STEP_TESTS)
+# One program for each step: tests/identities.c and tests/plans.c with the step's table of kernels.
+STEP_TESTS = $(patsubst %,$(B)/tests/identities_%,$(filter-out 00,$(STEPS))) $(patsubst %,$(B)/tests/plans_%,$(STEPS))
+TESTS = $(patsubst %,$(B)/%,$(basename $(filter-out tests/identities.c tests/plans.c $(EMU_ONLY),$(wildcard tests/*.c tests/*.cu)))) $(STEP_TESTS)
 TEST_SCRIPTS = $(filter-out $(EMU_ONLY),$(wildcard tests/*.sh))
 
 # V=1 prints whole commands, else one short line each.
@@ -184,6 +184,16 @@ $(B)/tests/identities_$(1): $(B)/tests/identities.c.o $(call step_objects,$(1)) 
 	$$(Q)$$(LINK)
 endef
 $(foreach s,$(filter-out 00,$(STEPS)),$(eval $(call identities_rule,$(s))))
+comma := ,
+# What a kernel may ask CUDA when it plans, and not when it launches: tests/plans.c counts it.
+PLAN_QUESTIONS = cudaGetDevice cudaDeviceGetAttribute cudaFuncGetAttributes cudaFuncSetAttribute cudaOccupancyMaxActiveBlocksPerMultiprocessor
+define plans_rule
+$(B)/tests/plans_$(1): $(B)/tests/plans.c.o $(call step_objects,$(1)) $(LIBRARY)
+	@mkdir -p $$(@D)
+	$$(call say,link $$@)
+	$$(Q)$$(LINK) $(addprefix $(if $(filter cuda,$(BACKEND)),-Xlinker ,-Wl$(comma))--wrap=,$(PLAN_QUESTIONS))
+endef
+$(foreach s,$(STEPS),$(eval $(call plans_rule,$(s))))
 
 # The harness and, without a GPU, the emulator's runtime.
 $(LIBRARY): $(HARNESS) $(RUNTIME) $(STAMP)
