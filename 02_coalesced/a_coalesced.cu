@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(THREADS) coalesced_wgrad_kernel(conv_problem p
   dw[((k * group_c + c) * p.R + r) * p.S + s] = sum;
 }
 
-/* ---------------------------------------------------------------- host: one launch per pass, one row per pass */
+/* ---------------------------------------------------------------- host: one launch and one row per pass; nothing to plan, if ints can count every tensor */
 
 static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const conv_problem &p = plan->operation.problem;
