@@ -88,7 +88,11 @@ sub which {
     open my $out, '>', "$folder/suite" or die "$folder/suite: $!\n";
     print $out map { "$_\n" } sort keys %shapes;
     close $out;
-    return split /\n/, output_of($program, '--which', '--suite', "$folder/suite");
+    open $out, '>', "$folder/which-$step.csv" or die "$folder/which-$step.csv: $!\n";
+    print $out output_of($program, '--which', '--suite', "$folder/suite");
+    close $out;
+    my @columns = qw(shape pass dtype kernel when kernel_for_files);
+    return join(',', @columns), map { my $row = $_; join ',', map { $_ eq 'when' ? "\"$row->{$_}\"" : $row->{$_} } @columns } @{ Rows::read_csv("$folder/which-$step.csv") };
 }
 
 sub model {
