@@ -2,6 +2,7 @@
 #
 # Variables: BACKEND=cuda|emu  where kernels run (default: cuda if nvcc and a GPU are there, else the emulator)
 #            ARCH=90a          compute capability to build for (default: the local GPU's)
+#            GPU=h100          whose results, docs/results/GPU/ (default: the one that docs/results/shown names, which the pages show)
 #            CC, CXX           gcc or clang; SHAPE, PASS, SUITE, ARGS as `make help` says; DEBUG=1 for -O0
 SHELL := /bin/bash
 # As many jobs as cores, unless -j says otherwise.
@@ -53,6 +54,10 @@ EMU_ONLY = $(if $(filter cuda,$(BACKEND)),tests/emu_api% tests/emu_failures% tes
 STEP_TESTS = $(patsubst %,$(B)/tests/identities_%,$(filter-out 00,$(STEPS))) $(patsubst %,$(B)/tests/plans_%,$(STEPS))
 TESTS = $(patsubst %,$(B)/%,$(basename $(filter-out tests/identities.c tests/plans.c $(EMU_ONLY),$(wildcard tests/*.c tests/*.cu)))) $(STEP_TESTS)
 TEST_SCRIPTS = $(filter-out $(EMU_ONLY),$(wildcard tests/*.sh))
+
+# Whose results: docs/results/GPU/. What the pages show is named in one file, for scripts too.
+SHOWN := $(shell cat docs/results/shown 2>/dev/null)
+GPU ?= $(SHOWN)
 
 # V=1 prints whole commands, else one short line each.
 Q := $(if $(V),,@)
@@ -199,7 +204,7 @@ $(foreach s,$(STEPS),$(eval $(call plans_rule,$(s))))
 $(LIBRARY): $(HARNESS) $(RUNTIME) $(STAMP)
 	$(Q)rm -f $@ && ar rcs $@ $(filter-out $(STAMP),$^)
 
-.PHONY: help all steps bench batch plots test image docs stale figures train nvcc-check compare-counts calibrate cublas cuts clean
+.PHONY: help all steps bench batch plots test image docs show emulated stale figures train nvcc-check compare-counts calibrate cublas cuts clean
 help:
 	@echo "make bench                 every step: verified, and timed on a GPU; tables and CSV in build/results/"
 	@echo "make test                  all tests; ends with 'N passed, N failed'; make test-NAME: one, such as test-graph"
@@ -209,10 +214,10 @@ help:
 	@echo "make image                 filter a photograph; IMAGE=photo.png FILTER=sobel|gaussian|sharpen|emboss|FILE SIZE=4000 STEP=02 (default: 04)"
 	@echo "make bench SUITE=resnet50  one suite of common/suites/ (or a file of benchdnn lines) through every step"
 	@echo "make batch                 one layer with 1 to 256 images through every step (needs a GPU); SHAPE= PASS="
-	@echo "make plots                 draw the results (build/results/ if a GPU was timed there, else docs/results/h200/); RESULTS=FOLDER LAYER='mb16ic64...'"
+	@echo "make plots                 draw the results (build/results/ if a GPU was timed there, else docs/results/$(GPU)/); GPU= or RESULTS=FOLDER LAYER='mb16ic64...'"
 	@echo "make nvcc-check            compile every kernel with nvcc for $(if $(NVCC),sm_80 sm_90a sm_$(NEWEST_ARCH),its architectures) (needs no GPU)"
 	@echo "make check-01              run a step under the emulator's checker: bounds, races, uninitialised reads (make check: all steps)"
-	@echo "make count-01              count its memory requests, sectors and bank conflicts, line by line; SHAPE= PASS= KERNEL= GPU=h200"
+	@echo "make count-01              count its memory requests, sectors and bank conflicts, line by line; SHAPE= PASS= KERNEL= GPU=$(GPU)"
 	@echo "make coverage              which lines and branches of the steps the tests reach, and what they do not (gcc; emulator)"
 	@echo "make exercise-01a          grade an exercise, without a GPU: right, free of races, its counts (docs/exercises.md); FILE=mine.cu SEED=7; make exercises"
 	@echo "make compare-counts        those counts beside ncu's (needs a GPU)"
@@ -223,7 +228,9 @@ help:
 	@echo "make cublas                cuBLAS's matrix product beside step 05's; build/results/cublas.csv; SHAPE= SUITE= (needs a GPU)"
 	@echo "make cuts                  step 05's model of how products are cut, beside all other cuts; build/results/cuts.csv; SUITE= SHAPE= PASS= (without a GPU: by the committed times)"
 	@echo "make stale                 committed results whose kernel's source has changed since they were measured"
-	@echo "make docs                  put the output of commands into docs/ again (make figures: draw docs/figures/ again; needs matplotlib)"
+	@echo "make docs                  put numbers and tables into the pages again, and into docs/results/$(GPU)/tables.md (make figures: draw docs/figures/ again; needs matplotlib)"
+	@echo "make show GPU=h100         tables and figures of another GPU, out of docs/results/h100/*.csv and its row in common/harness/gpus.h"
+	@echo "make emulated              what the pages show of the emulator, as CSV again: launches, choices, requests, errors"
 	@echo "make train                 the three passes at work: two small layers learn a filter"
 	@echo "make clean                 remove build/"
 	@echo
@@ -238,28 +245,35 @@ batch: $(if $(filter cuda,$(BACKEND)),$(addprefix $(B)/,$(filter-out 00,$(STEPS)
 	@scripts/batch.sh $(B) $(call quote,$(SHAPE)) $(call quote,$(PASS))
 
 plots:
-	@scripts/plots.sh $(call quote,$(RESULTS)) $(call quote,$(LAYER))
+	@scripts/plots.sh $(call quote,$(or $(RESULTS),$(if $(filter command environment,$(origin GPU)),docs/results/$(GPU)))) $(call quote,$(LAYER))
 
 image: $(addprefix $(B)/,$(STEPS)) $(B)/tools/image
 	@scripts/image.sh $(B) $(call quote,$(IMAGE)) $(call quote,$(FILTER)) $(call quote,$(SIZE)) $(call quote,$(STEP))
 
-# What the docs show is the output of the commands they name.
+# What the pages show: values and tables out of the results of one GPU (docs/numbers/), and the output of the commands they name.
 docs:
-	@scripts/fill_docs.pl README.md $(wildcard docs/*.md)
+	@GPU=$(GPU) scripts/fill_docs.pl $(if $(filter $(SHOWN),$(GPU)),README.md $(wildcard docs/*.md)) --tables
+	@$(if $(filter $(SHOWN),$(GPU)),,echo "docs: docs/results/$(GPU)/tables.md; the pages show the $(SHOWN) (docs/results/shown)")
+
+# All that there is to see of a GPU's results: one command.
+show: docs
+	@. scripts/find_python.sh; find_python build/venv; \
+	if [ "$$python" ]; then $(MAKE) --no-print-directory plots figures GPU=$(GPU) PYTHON="$$python"; \
+	else echo "show: no figures: Python with matplotlib is neither here nor can be installed"; fi
+
+# What the pages show of the emulator, as CSV.
+emulated:
+	@GPU=$(GPU) scripts/emulated.pl
 
 # Committed results of kernels that have changed since.
 stale:
 	@scripts/sources.pl stale $(wildcard docs/results/*/*.csv)
 
-# The figures that are drawn, not measured; those of docs/gpu.md, out of what make calibrate measured; and those of the chapters of the steps.
+# The figures that are drawn, not measured, in docs/figures/; those of measurements in docs/figures/GPU/.
 figures:
 	@. scripts/find_python.sh; find_python build/venv; \
 	[ "$$python" ] || { echo "figures: expected Python with matplotlib, which is neither here nor can be installed"; exit 2; }; \
-	"$$python" scripts/figures.py docs/figures && PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_gpu.py docs/results/h200/calibrate.csv docs/figures && \
-	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_steps.py docs/results/h200 docs/figures && \
-	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_step03.py docs/results/h200 docs/figures && \
-	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_step04.py docs/figures && \
-	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures_step05.py docs/figures
+	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures.py docs/results/$(GPU) docs/figures
 
 train: $(B)/tools/train
 	@$<
@@ -286,7 +300,7 @@ cublas: $(B)/tools/cublas
 else
 # The model as it is now, by the times of all cuts that are committed; of problems that are named, every cut is verified.
 cuts: $(B)/tools/cuts
-	@$< $(if $(SHAPE)$(SUITE),$(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))),--read docs/results/h200/cuts.csv) $(if $(PASS),--pass $(call quote,$(PASS))) $(ARGS)
+	@$< $(if $(SHAPE)$(SUITE),$(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))),--read docs/results/$(GPU)/cuts.csv) $(if $(PASS),--pass $(call quote,$(PASS))) $(ARGS)
 
 calibrate cublas:
 	@echo "$@: expected an NVIDIA GPU and nvcc, this machine has $(if $(NVCC),nvcc but no GPU,no nvcc)" >&2; exit 2

@@ -45,6 +45,6 @@ done
   head -n 1 "${files[0]}"
   for file in "${files[@]}"; do tail -n +2 "$file"; done
 } >"$results/batch.csv"
-awk -f scripts/table.awk "$results/batch.csv"
+scripts/table.pl "$results/batch.csv"
 printf '\nAll rows: %s\n' "$results/batch.csv"
 exit $failed

@@ -61,7 +61,7 @@ done
   head -n 1 "${files[0]}"
   for file in "${files[@]}"; do tail -n +2 "$file"; done
 } >"$results/bench.csv"
-awk -f scripts/table.awk "$results/bench.csv"
+scripts/table.pl "$results/bench.csv"
 
 # Where a step has several kernels and all were timed: how its own choice would have done.
 for run in "${runs[@]}"; do

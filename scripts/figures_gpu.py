@@ -1,14 +1,7 @@
-"""Draws the figures of docs/gpu.md out of what `make calibrate` measured: `make figures`.
-
-    figures_gpu.py CALIBRATE.csv FOLDER      writes FOLDER/gpu-*.svg and .png
-
-The same input gives the same bytes. Exit status: 0 all right, 2 with one line on stderr.
-"""
+"""The figures of docs/gpu.md, most of them out of what `make calibrate` measured."""
 
 import csv
 import math
-import sys
-from pathlib import Path
 
 import plot_data as data
 import plot_style as style
@@ -111,7 +104,7 @@ def chip(figures):
 
 # ---------------------------------------------------------------- drawn: sectors of one request
 
-def sectors(figures):
+def sectors(_):
     title = "One request of a warp, in sectors of 32 bytes"
     subtitle = ("A square is a float, eight of them are a sector. Filled: what the 32 lanes ask for, with some of the lanes' numbers.\n"
                 "Framed: the sectors that move, whole. With stride 8 the picture shows the first 8 of 32.")
@@ -243,22 +236,9 @@ def shapes_of(suite):
         return [data.Shape(line.split('n"')[0].strip()) for line in file if line.strip() and not line.startswith("#")]
 
 
-FIGURES = {"gpu-chip": chip, "gpu-sectors": sectors, "gpu-stride": stride, "gpu-in-flight": in_flight, "gpu-chains": chains, "gpu-roofline": roofline}
+def measured(draw):
+    return lambda results: draw(Figures(results / "calibrate.csv")), ["calibrate"]
 
 
-def main(calibration, folder):
-    figures, source = Figures(calibration), data.source([calibration])
-    for name, draw in FIGURES.items():
-        fig, title = draw(figures)
-        style.save(fig, Path(folder), name, title, source)
-        print(f"{Path(folder) / name}.svg, .png")
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: figures_gpu.py CALIBRATE.csv FOLDER")
-    try:
-        main(*sys.argv[1:])
-    except (data.BadInput, OSError) as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+FIGURES = {"gpu-chip": measured(chip), "gpu-sectors": (sectors, []), "gpu-stride": measured(stride), "gpu-in-flight": measured(in_flight),
+           "gpu-chains": measured(chains), "gpu-roofline": measured(roofline)}

@@ -1,13 +1,6 @@
-"""Draws the figures of docs/03_shared_tiling.md: `make figures`.
-
-    figures_step03.py RESULTS FOLDER      RESULTS: docs/results/h200; writes FOLDER/03-*.svg and .png
-
-The same input gives the same bytes. Exit status: 0 all right, 2 with one line on stderr.
-"""
+"""The figures of docs/03_shared_tiling.md."""
 
 import math
-import sys
-from pathlib import Path
 
 import plot_data as data
 import plot_style as style
@@ -169,20 +162,3 @@ def slots(results):
 FIGURES = {  # what draws it, and from which files
     "03-overlap": (overlap, []), "03-reuse": (reuse, []), "03-slots": (slots, ["bench", "calibrate", "code-03"]), "03-tile": (tile, []),
 }
-
-
-def main(results, folder):
-    for name, (draw, files) in FIGURES.items():
-        fig, title = draw(results)
-        style.save(fig, Path(folder), name, title, data.source([results / f"{file}.csv" for file in files]))
-        print(f"{Path(folder) / name}.svg, .png")
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: figures_step03.py RESULTS FOLDER")
-    try:
-        main(Path(sys.argv[1]), sys.argv[2])
-    except (data.BadInput, OSError) as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)

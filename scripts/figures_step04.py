@@ -1,14 +1,6 @@
-"""Draws the figures of docs/04_constant_filter.md: `make figures`.
+"""The figures of docs/04_constant_filter.md."""
 
-    figures_step04.py FOLDER      writes FOLDER/04-*.svg and .png
 
-The same input gives the same bytes. Exit status: 0 all right, 2 with one line on stderr.
-"""
-
-import sys
-from pathlib import Path
-
-import plot_data as data
 import plot_style as style
 from figures_gpu import box, canvas
 from figures_steps import DRAWN
@@ -109,21 +101,4 @@ def diagonal(_):
     return fig, title
 
 
-FIGURES = {"04-diagonal": diagonal, "04-toeplitz": toeplitz}
-
-
-def main(folder):
-    for name, draw in FIGURES.items():
-        fig, title = draw(None)
-        style.save(fig, Path(folder), name, title, data.source([]))
-        print(f"{Path(folder) / name}.svg, .png")
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: figures_step04.py FOLDER")
-    try:
-        main(sys.argv[1])
-    except (data.BadInput, OSError) as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+FIGURES = {"04-diagonal": (diagonal, []), "04-toeplitz": (toeplitz, [])}

@@ -1,15 +1,8 @@
-"""Draws the figures of the chapters of steps 00 to 02: `make figures`.
-
-    figures_steps.py RESULTS FOLDER      RESULTS: docs/results/h200; writes FOLDER/00-*.svg, 01-*, 02-* and the same as .png
-
-The same input gives the same bytes. Exit status: 0 all right, 2 with one line on stderr.
-"""
+"""The figures of the chapters of steps 00 to 02."""
 
 import csv
 import math
 import re
-import sys
-from pathlib import Path
 
 import plot_data as data
 import plot_style as style
@@ -236,20 +229,3 @@ FIGURES = {  # what draws it, and from which files
     "00-blocking": (blocking, []), "01-warp": (warp_naive, []), "01-wavefronts": (wavefronts, ["bench", "calibrate"]),
     "02-warp": (warp_coalesced, []), "02-limits": (limits, [f"profile-02-{name}" for name in data.PASSES]),
 }
-
-
-def main(results, folder):
-    for name, (draw, files) in FIGURES.items():
-        fig, title = draw(results)
-        style.save(fig, Path(folder), name, title, data.source([results / f"{file}.csv" for file in files]))
-        print(f"{Path(folder) / name}.svg, .png")
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: figures_steps.py RESULTS FOLDER")
-    try:
-        main(Path(sys.argv[1]), sys.argv[2])
-    except (data.BadInput, OSError) as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)

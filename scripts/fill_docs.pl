@@ -1,103 +1,166 @@
 #!/usr/bin/env perl
-# Puts the output of commands into the docs, so that no number in them is typed. A block:
+# Puts numbers and tables into the pages, so that none of them is typed. One value, on one line, in a sentence or a cell of a table:
+#
+#   the kernel takes <!-- value: ms 02a fprop -->4.05<!-- /value --> ms
+#
+# and a table:
+#
+#   <!-- table: layers fprop 16 -->
+#   ...replaced...
+#   <!-- end of table -->
+#
+# The names are those of docs/numbers/ (scripts/Tables.pm). What a command prints:
 #
 #   <!-- output of: COMMAND -->
 #   ...replaced...
 #   <!-- end of output -->
 #
-# A command that prints a Markdown table (its first line begins with |) goes in as it is, anything else as a code block. "the block above" as a
-# COMMAND is the ```sh block just before: what the reader sees is what runs. And one value, on one line, in a sentence or a cell of a table:
+# A command that prints a Markdown table goes in as it is, anything else as a code block. "the block above" as a COMMAND is the ```sh block just before: what
+# the reader sees is what runs. Commands run in bash, in the repository's root, on the emulator.
 #
-#   the kernel takes <!-- value: scripts/result h200/bench kernel=02a ... us_median ms -->4.05<!-- /value --> ms
-#
-# Commands run in bash, in the repository's root, on the emulator; scripts/result is called in this process (there are hundreds), so its words
-# are only split and unquoted, as a shell would.
-# usage: scripts/fill_docs.pl [--check] FILE.md ...     --check: changes nothing, exit status 1 if a file is stale, 2 if a command failed
+# The results are those of one GPU, docs/results/GPU, and links to results and figures go to that GPU's. Pages show the GPU that docs/results/shown names.
+# usage: scripts/fill_docs.pl [--check] FILE.md ... [--tables]
+#        scripts/fill_docs.pl --print NAME ... | FORMULA
+# --check   changes nothing, exit status 1 if a file is stale, 2 if something failed
+# --tables  all tables, in docs/results/GPU/tables.md; GPU=NAME in the environment: of another GPU than the pages show
+# --print   at the prompt, what a marker with these words stands for, or a formula: --print 'bench[$first fprop 02a].us_min'
 use strict;
 use warnings;
 delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL)}; # a make that a command starts is not a part of the one that started us
 use FindBin;
-use Text::ParseWords;
-require "$FindBin::Bin/result";
+use lib $FindBin::Bin;
+use Tables;
 
 $ENV{BACKEND} = 'emu';
 $ENV{GNUMAKEFLAGS} = '-s --no-print-directory';
 my $check = @ARGV && $ARGV[0] eq '--check' ? shift @ARGV : 0;
-my ($stale, $failed, $path) = (0, 0);
+my ($stale, $failed, $path) = (0, 0, 'fill_docs.pl');
 
 sub fail {
     print STDERR "$path: @_\n";
     $failed = 1;
 }
 
-# What the command prints; undef, and a line on stderr, if it fails or prints nothing.
+# What the command prints; dies with one line if it fails or prints nothing.
 sub output_of {
     my ($command) = @_;
-    if ($command =~ m{^scripts/result\s+([^|&;<>()\$`\\]*)$}) {
-        my $value = eval { Result::value(shellwords($1)) };
-        return $value if defined $value;
-        chomp(my $why = $@);
-        fail("$command: $why");
-        return;
-    }
     open my $pipe, '-|', 'bash', '-o', 'pipefail', '-c', $command or die "bash: $!\n";
     my $output = do { local $/; <$pipe> };
     close $pipe;
-    fail("failed: $command") if $?;
-    fail("printed nothing: $command") if !$? && $output !~ /\S/;
-    return $? || $output !~ /\S/ ? undef : $output =~ s/\n*\z//r;
+    die "expected a command that ends well: $command\n" if $?;
+    die "expected a command that prints something: $command\n" if $output !~ /\S/;
+    return $output =~ s/\n*\z//r;
+}
+
+# The text of a marker, or the old one and a line on stderr.
+sub text_of {
+    my ($marker, $old, $make) = @_;
+    my $text = eval { $make->() };
+    return $text if defined $text;
+    chomp(my $why = $@);
+    fail("$marker: $why");
+    return $old;
 }
 
 sub block {
     my ($before, $command, $old) = @_;
-    if ($command eq 'the block above') {
-        $before =~ /^```sh\n((?:(?!^```).)*)^```\n\s*\z/ms or fail('expected a block of ```sh just before "output of: the block above"'), return $old;
-        $command = $1;
-    }
-    my $output = output_of($command);
-    return $old unless defined $output;
-    return $output =~ /^\|/ ? "\n$output\n\n" : "\n```text\n$output\n```\n\n";
+    return text_of("output of $command", $old, sub {
+        if ($command eq 'the block above') {
+            $before =~ /^```sh\n((?:(?!^```).)*)^```\n\s*\z/ms or die "expected a block of ```sh just before\n";
+            $command = $1;
+        }
+        my $output = output_of($command);
+        return $output =~ /^\|/ ? "\n$output\n\n" : "\n```text\n$output\n```\n\n";
+    });
 }
 
-sub value {
-    my ($command, $old) = @_;
-    if ($command =~ /--/) { # older Markdown: "--" ends a comment in a sentence
-        fail("expected no -- in the command of a value: $command");
-        return $old;
-    }
-    my $output = output_of($command);
-    return $old unless defined $output;
-    return $output unless $output =~ /\n/;
-    fail("expected one line from: $command");
-    return $old;
+# Every marker of a kind must have been found whole.
+sub whole {
+    my ($text, $open, $close, $found, $expected) = @_;
+    fail("expected $expected") if $found != (() = $text =~ /\Q$open\E/g) || $found != (() = $text =~ /\Q$close\E/g);
 }
 
-for (@ARGV) {
-    $path = $_;
-    open my $in, '<', $path or die "$path: $!\n";
-    my $text = do { local $/; <$in> };
+sub fill {
+    my ($text) = @_;
+    my ($blocks, $tables, $values) = (0, 0, 0);
     my $filled = $text;
-    my ($blocks, $values) = (0, 0);
     $filled =~ s{(^<!-- output of: (.+?) -->\n)(.*?)(^<!-- end of output -->$)}{ $blocks++; $1 . block(substr($text, 0, $-[0]), $2, $3) . $4 }gmse;
-    $filled =~ s{(<!-- value: (.+?) -->)(.*?)(<!-- /value -->)}{ $values++; $1 . value($2, $3) . $4 }ge;
-    fail('expected "<!-- output of: COMMAND -->" and "<!-- end of output -->" each on a line of its own')
-        if $blocks != (() = $text =~ /<!-- output of:/g) || $blocks != (() = $text =~ /<!-- end of output/g);
-    fail('expected "<!-- value: COMMAND -->" and "<!-- /value -->" on one line')
-        if $values != (() = $text =~ /<!-- value:/g) || $values != (() = $text =~ m{<!-- /value -->}g);
+    $filled =~ s{(^<!-- table: (.+?) -->\n)(.*?)(^<!-- end of table -->$)}{ $tables++; my ($open, $words, $old, $close) = ($1, $2, $3, $4); $open . text_of("table $words", $old, sub { "\n" . Tables::table($words) . "\n\n" }) . $close }gmse;
+    $filled =~ s{(<!-- value: (.+?) -->)(.*?)(<!-- /value -->)}{ $values++; my ($open, $words, $old, $close) = ($1, $2, $3, $4); $open . text_of("value $words", $old, sub { Tables::value($words) }) . $close }ge;
+    whole($text, '<!-- output of:', '<!-- end of output', $blocks, '"<!-- output of: COMMAND -->" and "<!-- end of output -->" each on a line of its own');
+    whole($text, '<!-- table:', '<!-- end of table', $tables, '"<!-- table: NAME -->" and "<!-- end of table -->" each on a line of its own');
+    whole($text, '<!-- value:', '<!-- /value -->', $values, '"<!-- value: NAME -->" and "<!-- /value -->" on one line');
     fail("expected a word before the value: a line that begins with a comment is no text to Markdown: $1") if $text =~ /^\s*(<!-- value:.{0,60})/m;
-    next if $filled eq $text;
+    my ($gpu, $known) = (Rows::gpu(), join '|', map { quotemeta } grep { $_ ne 'emulator' } map { m{([^/]+)/$} } glob 'docs/results/*/');
+    return $filled =~ s{\b((?:results|figures)/)(?:$known)(?=[/`])}{$1$gpu}gr;
+}
+
+sub result {
+    my ($text, $new) = @_;
+    return if $new eq $text;
     if ($check) {
         print "$path is stale: run make docs\n";
         my @old = split /\n/, $text;
-        my @new = split /\n/, $filled;
+        my @new = split /\n/, $new;
         my ($first) = grep { ($old[$_] // '') ne ($new[$_] // '') } 0 .. (@old > @new ? $#old : $#new);
         printf "  line %d: %s\n  now:     %s\n", $first + 1, $old[$first] // '', $new[$first] // '';
         $stale = 1;
     } elsif (!$failed) {
         open my $out, '>', $path or die "$path: $!\n";
-        print $out $filled;
+        print $out $new;
         close $out or die "$path: $!\n";
         print "$path: filled\n";
+    }
+}
+
+sub slurp {
+    open my $in, '<', $_[0] or return '';
+    local $/;
+    return <$in> // '';
+}
+
+# All tables of all pages. One whose files are not there says so in its place.
+sub tables {
+    my $gpu = Rows::gpu();
+    my $limits = Rows::limits($gpu);
+    my $text = "# Tables of the $limits->{name}\n\nEvery table of the pages, out of the results in this folder (`make docs GPU=$gpu`). What each means is in its chapter.\n";
+    $text .= "\nFloors and shares of the limit are by these constants ([`common/harness/gpus.h`](../../../common/harness/gpus.h)): $limits->{source}.\n";
+    $text .= "\nFitted to the $limits->{fitted}, not to this GPU: the rules that choose a kernel, what step 05 expects a cut of a product to take, sizes of tiles and strips. "
+        . "Where a table speaks of the rule, it is that one.\n" if $limits->{name} ne $limits->{fitted};
+    for my $file (Tables::all()) {
+        my ($numbers, $tables) = @$file;
+        next unless @$tables;
+        my ($page) = $numbers =~ m{([^/]+)\.txt$};
+        my $to = $page eq 'README' ? 'README.md' : "docs/$page.md";
+        my ($title) = slurp($to) =~ /^# (.*)$/m;
+        $text .= "\n## " . (defined $title ? "[$title](../../../$to)" : 'Counters') . "\n";
+        for (@$tables) {
+            my ($heading, $words) = @$_;
+            my $table = eval { Tables::table($words) } // 'Not here: ' . ($@ =~ s/\n.*//sr) . '.';
+            $table =~ s{(\]\()(?!https?:|#)(?:\.\./)?}{$1../../../}g;
+            $text .= "\n### $heading\n\n$table\n";
+        }
+    }
+    return $text;
+}
+
+eval { Tables::load(); 1 } or do { print STDERR $@; exit 2 };
+if (@ARGV && $ARGV[0] eq '--print') {
+    shift @ARGV;
+    my $text = eval { Tables::known("@ARGV") ? Tables::text("@ARGV") : Formulas::evaluate_text("@ARGV") };
+    if (defined $text) { print ref $text ? join("\n", @$text) : $text, "\n" } else { fail($@ =~ s/\n//r || 'nothing') }
+    exit($failed ? 2 : 0);
+}
+for (@ARGV) {
+    if ($_ eq '--tables') {
+        $path = 'docs/results/' . Rows::gpu() . '/tables.md';
+        my $text = eval { tables() };
+        if (defined $text) { result(slurp($path), $text) } else { fail($@ =~ s/\n//r) }
+    } else {
+        $path = $_;
+        open my $in, '<', $path or die "$path: $!\n";
+        my $text = do { local $/; <$in> };
+        result($text, fill($text));
     }
 }
 exit($failed ? 2 : $stale);

@@ -67,7 +67,6 @@ def percent(share):
 
 
 def save(fig, folder, name, title, source):
-    """Writes NAME.svg and NAME.png, without a date or a version in them."""
+    """Writes NAME.svg, without a date or a version in it."""
     fig.savefig(folder / f"{name}.svg", metadata={"Date": None, "Creator": None, "Title": title, "Source": source})
-    fig.savefig(folder / f"{name}.png", dpi=160, metadata={"Software": None, "Title": title, "Source": source})
     plt.close(fig)

@@ -1,4 +1,4 @@
-"""Draws the results: ladder, roofline, ratio-SUITE, batch; each as SVG and PNG. scripts/plots.sh calls it.
+"""Draws the results: ladder, roofline, ratio-SUITE, batch; each as SVG. scripts/plots.sh calls it.
 
     plots.py RESULTS OUT [LAYER]
 
@@ -54,7 +54,7 @@ def main(results, out, layer=LAYER):
             print(f"{name}: not drawn: {why}")
             continue
         plot_style.save(made[0], out, name, *made[1:])
-        print(f"{out / name}.svg, .png")
+        print(f"{out / name}.svg")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use Rows;
 require 'profile_tables.pl';
 
 our (@metrics, %stall);
@@ -38,7 +39,7 @@ open my $file, '<', $path or die "$path: $!\n";
 while (my $line = <$file>) {
     next unless $line =~ /^"/;
     chomp $line;
-    my @field = split_csv($line);
+    my @field = Rows::fields($line);
     if (!@column) {
         @column = @field;
     } elsif ($field[0] ne '') { # the line of units has no ID

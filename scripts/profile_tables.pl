@@ -1,4 +1,4 @@
-# The tables profile.metrics and profile.stalls, and CSV, for profile_csv.pl and profile_table.pl.
+# The tables profile.metrics and profile.stalls, for profile_csv.pl and profile_table.pl.
 use strict;
 use warnings;
 use FindBin;
@@ -21,18 +21,6 @@ for my $line (table_lines('profile.stalls')) {
     my ($state, $text) = split ' ', $line, 2;
     $stall{$state} = $text;
     die "profile.stalls: expected a text without a comma, got \"$text\"\n" if $text =~ /,/; # it is a field of the CSV
-}
-
-# The fields of a CSV line; quoted fields may hold commas and doubled quotes.
-sub split_csv {
-    my ($line) = @_;
-    my @field;
-    while ($line =~ /\G(?:"((?:[^"]|"")*)"|([^,]*))(,|$)/g) {
-        my ($quoted, $plain, $end) = ($1, $2, $3);
-        push @field, defined $quoted ? $quoted =~ s/""/"/gr : $plain;
-        last if $end eq '';
-    }
-    return @field;
 }
 
 1;

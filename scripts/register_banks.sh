@@ -2,7 +2,7 @@
 # How many registers the multiply-adds of a step's kernels read at once, from the machine code for sm_90a; needs nvcc and cuobjdump, no GPU.
 # A register file has two banks, even and odd numbers (docs/gpu.md). An operand that the instruction before marked .reuse in the same place is
 # not read again; constants and uniform registers are no registers.
-# usage: scripts/register_banks.sh STEP >docs/results/h200/banks-STEP.csv
+# usage: scripts/register_banks.sh STEP >docs/results/GPU/banks-STEP.csv
 set -euo pipefail
 step=${1:?usage: register_banks.sh STEP}
 for tool in nvcc cuobjdump; do command -v "$tool" >/dev/null || { echo "register_banks.sh: expected $tool on PATH, found none" >&2; exit 2; }; done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Registers, shared memory and spills of a step's kernels, as ptxas reports them for sm_90a. Needs nvcc, no GPU.
-# usage: scripts/registers.sh STEP >docs/results/h200/registers-STEP.csv
+# usage: scripts/registers.sh STEP >docs/results/GPU/registers-STEP.csv
 set -euo pipefail
 step=${1:?usage: scripts/registers.sh STEP}
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}

@@ -2,7 +2,7 @@
 # How many instructions a warp of step 03 executes in one stage on the first layer, counted in the machine code that nvcc made for sm_90a. The
 # ways through the code were read by hand, from `make sass-03`: the addresses below are those of one version of nvcc. If the multiply-adds on
 # them are not as many as a stage has, the script refuses. Needs nvcc, cuobjdump and no GPU.
-# usage: scripts/step03_code.sh >docs/results/h200/code-03.csv
+# usage: scripts/step03_code.sh >docs/results/GPU/code-03.csv
 set -euo pipefail
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 "$nvcc" --version >/dev/null 2>&1 || { echo "step03_code.sh: expected nvcc on PATH, in /usr/local/cuda/bin or as NVCC=, found none" >&2; exit 2; }

@@ -15,7 +15,7 @@ sub fault { print "@_\n"; $faults++ }
 sub lines_of { my ($path) = @_; open my $in, '<', $path or die "$path: $!\n"; my @lines = <$in>; return @lines }
 
 sub lengths {
-    for my $path (grep { /\.(c|h|cu|cuh|S|sh|pl|py|awk|inc|mk)$/ || $_ eq 'Makefile' } @files) {
+    for my $path (grep { /\.(c|h|cu|cuh|S|sh|pl|pm|py|inc|mk)$/ || $_ eq 'Makefile' } @files) {
         my $count = () = lines_of($path);
         fault("$path: $count lines, at most $most_lines") if $count > $most_lines;
     }

@@ -34,10 +34,9 @@ grep -q "^05d $late .* model *$bm x $slices *125.00 us, best of  3 timed  64 x $
 ok $? '--read: the model loses a quarter; a wrong cut does not count' || diag "$out"
 grep -q '^one 05d: 1 problems, the best cut taken in 0, within 2 % in 0; lost: 25.00 % in the mean, at most 25.0 % ' <<<"$out" && grep -q '^two 05d: 1 problems, the best cut taken in 1, .* 0.00 %' <<<"$out"
 ok $? 'and the summary has it, suite by suite' || diag "$out"
-[ "$("$tool" --read "$T/b.csv" --table summary | awk -F '|' '/^\|/ && NF == 10' | wc -l)" -eq 4 ]
-ok $? '--table summary: a table of two rows'
-"$tool" --read "$T/b.csv" --table losses | grep -qxF "| 16 | 3 x 3, 512 to 512, 7 x 7 | \`05d\` | $bm x $slices | 125.0 | 64 x $((slices + 20)) | 100.0 | 25 % |"
-ok $? '--table losses: what loses a quarter'
+"$tool" --read "$T/b.csv" --choices >"$T/out" 2>&1
+[ "$(wc -l <"$T/out")" -eq 3 ] && grep -qxF "one,$late,fprop,05d,$bm,$slices,yes,125.000,64,$((slices + 20)),100.000,1.250000" "$T/out"
+ok $? '--choices: a row for each problem, what loses a quarter among them' || diag "$(cat "$T/out")"
 out=$("$tool" --read "$T/b.csv" --fit two 2>&1)
 grep -q '^two, fitted: mean loss 0.00 %, worst 0.0 %' <<<"$out" && grep -q '^one: mean loss 25.00 %' <<<"$out" && [ "$(grep -cE '^  .* ([0-9.]+) +\1$' <<<"$out")" -eq 9 ]
 ok $? '--fit: where nothing is lost no price changes' || diag "$out"
@@ -45,7 +44,8 @@ out=$("$tool" --read "$T/b.csv" --fit one 2>&1)
 awk '/^one, fitted: mean loss/ {loss = $5} END {exit !(loss != "" && loss <= 25)}' <<<"$out"
 ok $? '--fit: never more lost than before' || diag "$out"
 
-[ "$(tail -n +2 docs/results/h200/cuts.csv | grep -vc ',right,')" -eq 0 ] && "$tool" --read docs/results/h200/cuts.csv --table summary >"$T/out" 2>&1
+times=docs/results/$(cat docs/results/shown)/cuts.csv
+[ "$(tail -n +2 "$times" | grep -vc ',right,')" -eq 0 ] && "$tool" --read "$times" >"$T/out" 2>&1
 ok $? 'the committed times: every cut was right, and the tool reads them' || diag "$(cat "$T/out")"
 
 # bad WHAT ARGUMENT...: one line on stderr, exit status 2.
@@ -71,7 +71,7 @@ echo "$header" >"$T/empty.csv"
 bad 'a file without rows' --read "$T/empty.csv"
 bad 'measuring and reading' --read "$T/b.csv" --shape mb1ic1ih1oc1oh1kh1
 bad 'a fit to nothing' --read "$T/b.csv" --fit three
-bad 'a table that is none' --read "$T/b.csv" --table chairs
+bad 'choices without times' --choices
 bad 'a fit without times' --fit resnet50
 sed '3s/,125,125,125$/,125/' "$T/b.csv" >"$T/short.csv"
 bad 'a row that is cut off' --read "$T/short.csv"

@@ -1,7 +1,7 @@
-# The docs show what their commands print now.
+# The docs show what their markers stand for now.
 . tests/tap.inc
 emulator_only 'the commands of the docs use the emulator'
-for file in README.md docs/*.md; do
+for file in README.md docs/*.md --tables; do
   stale=$(scripts/fill_docs.pl --check "$file" 2>&1)
   ok $? "$file is up to date"
   [ -z "$stale" ] || diag "$stale"
@@ -23,39 +23,27 @@ expect() {
   ok "$((status != $1))" "$3"
   [ "$status" -eq "$1" ] || diag "exit status $status instead of $1"
 }
-row='kernel=02a pass=fprop shape=mb16ic64ih56oc128oh56kh3ph1'
-now=$(scripts/result h200/bench $row us_median ms)
+now=$(scripts/fill_docs.pl --print ms 02a fprop)
+table=$(scripts/fill_docs.pl --print headline)
 expect 1 '<!-- output of: echo new -->\nold\n<!-- end of output -->\n' 'a stale block'
 expect 0 "<!-- output of: echo 'n  w' -->\n\n\`\`\`text\nn  w\n\`\`\`\n\n<!-- end of output -->\n" 'a block that is not, with quotes in its command'
 expect 2 '<!-- output of: false -->\nold\n<!-- end of output -->\n' 'a command that fails'
 expect 2 '<!-- output of: echo new -->\nold\n' 'a block without an end'
 expect 0 '```sh\necho 1\necho 2\n```\n\n<!-- output of: the block above -->\n\n```text\n1\n2\n```\n\n<!-- end of output -->\n' 'the block above'
 expect 2 'Text.\n\n<!-- output of: the block above -->\nold\n<!-- end of output -->\n' 'no block above'
-expect 1 'It takes <!-- value: echo 5 -->4<!-- /value --> ms.\n' 'a stale value'
-expect 0 "| <!-- value: scripts/result h200/bench $row us_median ms -->$now<!-- /value --> |\n" 'a value of the results that is not'
-expect 1 "It takes <!-- value: scripts/result h200/bench $row us_median ms -->1$now<!-- /value --> ms.\n" 'a stale value of the results'
-expect 2 'It takes <!-- value: scripts/result h200/bench kernel=02a us_median -->4<!-- /value --> ms.\n' 'a value that names 27 rows'
-expect 2 'It takes <!-- value: scripts/result h200/bench kernel=02a colour -->4<!-- /value --> ms.\n' 'a value of no column'
-expect 2 'It takes <!-- value: printf "1\\\\n2" -->4<!-- /value --> ms.\n' 'a value of two lines'
-expect 2 'It takes <!-- value: echo 4 -->4\n<!-- /value --> ms.\n' 'a value that is not closed on its line'
-expect 2 '<!-- value: echo 4 -->4<!-- /value --> ms.\n' 'a line that begins with a value'
-
-# scripts/result itself.
-same() { # WANTED TEXT ARGUMENTS...
-  got=$(scripts/result "${@:3}" 2>&1)
-  [ "$got" = "$1" ]
-  ok $? "$2: $1"
-  [ "$got" = "$1" ] || diag "got $got"
-}
-counts='h200/counts kernel=naive_fprop_kernel'
-same 944640 'an integer as it is' $counts 'metric=global load sectors' gpu
-same 944,640 'grouped' $counts 'metric=global load sectors' gpu grouped
-same 8.57 'a ratio of two rows' $counts 'metric=global load sectors' : 'metric=global load requests' gpu
-same 8.5714 'five digits' $counts 'metric=global load sectors' : 'metric=global load requests' gpu digits=5
-same 94464000 'scaled' $counts 'metric=global load sectors' gpu percent
-same 0.00945 'times a number' $counts 'metric=global load sectors' gpu scale=1e-8
-same 1.000 'raw' $counts 'metric=global load sectors' ratio raw
-same 'NVIDIA H200' 'a quoted field' h200/bench $row gpu
+expect 0 "It takes <!-- value: ms 02a fprop -->$now<!-- /value --> ms.\n" 'a value that is not stale'
+expect 1 "It takes <!-- value: ms 02a fprop -->1$now<!-- /value --> ms.\n" 'a stale value'
+expect 2 'It takes <!-- value: chairs 02a -->4<!-- /value --> ms.\n' 'a value of no name'
+expect 2 'It takes <!-- value: ms 02a -->4<!-- /value --> ms.\n' 'a value that lacks a parameter'
+expect 2 'It takes <!-- value: ms 02a fprop mb1 4 -->4<!-- /value --> ms.\n' 'a value with one too many'
+expect 2 'It takes <!-- value: peak -->4<!-- /value --> ms.\n' 'a value of a formula without a format'
+expect 2 'It takes <!-- value: ms 02a fprop -->4\n<!-- /value --> ms.\n' 'a value that is not closed on its line'
+expect 2 "<!-- value: ms 02a fprop -->$now<!-- /value --> ms.\n" 'a line that begins with a value'
+expect 0 "<!-- table: headline -->\n\n$table\n\n<!-- end of table -->\n" 'a table that is not stale'
+expect 1 '<!-- table: headline -->\nold\n<!-- end of table -->\n' 'a stale table'
+expect 2 '<!-- table: chairs -->\nold\n<!-- end of table -->\n' 'a table that is none'
+expect 2 '<!-- table: layers fprop -->\nold\n<!-- end of table -->\n' 'a table that lacks a parameter'
+expect 2 '<!-- table: headline -->\nold\n' 'a table without an end'
 
 # scripts/npy: what it wrote it shows, and it refuses the rest with one line.
 scripts/npy make "$copy" 1,2,2,3 1 2 3 4 5 6 -7 8 9 1e3 11 0.5

@@ -1,11 +1,11 @@
-# The plots: committed pictures belong to the committed results, and scripts/plots.py draws what it should. The second half needs matplotlib
-# (PYTHON, python3 or build/venv) and is skipped without; nothing is installed here. Also scripts/batch.sh, with programs that only pretend.
+# Plots and figures: committed pictures belong to the committed results, and scripts/plots.py and figures.py draw what they should. The second half needs
+# matplotlib (PYTHON, python3 or build/venv) and is skipped without; nothing is installed here. Also scripts/batch.sh, with programs that only pretend.
 . tests/tap.inc
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
 export PYTHONDONTWRITEBYTECODE=1
-here=$PWD
-results=docs/results/h200
+here=$PWD gpu=$(cat docs/results/shown)
+results=docs/results/$gpu figures=docs/figures/$gpu
 
 # ---------------------------------------------------------------- pictures and results in docs/, without Python
 # is_current ROOT PICTURE: the picture names files below ROOT, and each still has the hash it names.
@@ -18,34 +18,35 @@ is_current() {
   done <<<"$sources"
 }
 
-names=$(cd docs/figures && for picture in *; do [[ $picture =~ ^(ladder|roofline|batch|ratio-.+)\.(svg|png)$ ]] && echo "$picture"; done)
-for picture in $names; do
-  is_current . "docs/figures/$picture"
-  ok $? "docs/figures/$picture shows the results as they are (else: make plots RESULTS=$results)"
+for picture in "$figures"/*.svg; do
+  is_current . "$picture"
+  ok $? "$picture shows the results as they are (else: make plots RESULTS=$results, make figures)"
 done
-svg=$(sed -n 's/\.svg$//p' <<<"$names" | sort)
-png=$(sed -n 's/\.png$//p' <<<"$names" | sort)
-[ "$svg" = "$png" ] && grep -qx ladder <<<"$svg" && grep -qx roofline <<<"$svg" && grep -q '^ratio-' <<<"$svg"
-ok $? "docs/figures has a ladder, a roofline and a ratio, each as SVG and PNG"
-{ [ -f $results/batch.csv ] && grep -qx batch <<<"$svg"; } || { [ ! -f $results/batch.csv ] && ! grep -qx batch <<<"$svg"; }
+names=$(cd "$figures" && for picture in *; do [[ $picture =~ ^(ladder|roofline|batch|ratio-.+)\.svg$ ]] && echo "${picture%.svg}"; done)
+grep -qx ladder <<<"$names" && grep -qx roofline <<<"$names" && grep -q '^ratio-' <<<"$names" && [ -f "$figures/01-wavefronts.svg" ] && [ -f "$figures/gpu-chip.svg" ]
+ok $? "$figures has a ladder, a roofline, ratios and what chapters measure"
+{ [ -f $results/batch.csv ] && grep -qx batch <<<"$names"; } || { [ ! -f $results/batch.csv ] && ! grep -qx batch <<<"$names"; }
 ok $? "and time against batch size, if that was measured"
-for name in $svg; do # matplotlib writes each text beside its outlines as a comment
-  grep -q '<!-- NVIDIA H200, driver for CUDA [0-9.]*, CUDA [0-9.]*, cuDNN [0-9.]*, 20[0-9-]*' "docs/figures/$name.svg"
+said=$(grep -l 'sha256=' docs/figures/*.svg; ls docs/figures/*.png docs/figures/*/*.png 2>/dev/null)
+[ -z "$said" ]
+ok $? "what shows results is in a GPU's folder, and nothing is drawn twice" || diag "$said"
+for name in $names; do # matplotlib writes each text beside its outlines as a comment
+  grep -q '<!-- NVIDIA [^,]*, driver for CUDA [0-9.]*, CUDA [0-9.]*, cuDNN [0-9.]*, 20[0-9-]*' "$figures/$name.svg"
   ok $? "$name.svg names GPU, driver, CUDA, cuDNN and the day"
 done
 
 # The check itself notices: a result that changed, one that is gone, a picture that names nothing.
 mkdir -p "$T/$results"
 cp $results/*.csv "$T/$results"
-is_current "$T" docs/figures/ladder.svg
+is_current "$T" $figures/ladder.svg
 ok $? "a copy of the results is as good"
 echo >>"$T/$results/bench.csv"
-! is_current "$T" docs/figures/ladder.svg && ! is_current "$T" docs/figures/ladder.png
+! is_current "$T" $figures/ladder.svg
 ok $? "a picture of results that have changed is noticed"
 rm "$T/$results/bench.csv"
-! is_current "$T" docs/figures/ladder.svg
+! is_current "$T" $figures/ladder.svg
 ok $? "a picture of results that are gone is noticed"
-sed 's/sha256=//g' docs/figures/ladder.svg >"$T/ladder.svg"
+sed 's/sha256=//g' $figures/ladder.svg >"$T/ladder.svg"
 ! is_current . "$T/ladder.svg"
 ok $? "a picture that names no results is noticed"
 
@@ -78,6 +79,7 @@ ok $? "plots.sh: a folder that is not there is refused" || diag "$(cat "$T/error
 # ---------------------------------------------------------------- plots.sh: which results, and where to. Python only pretends.
 mkdir -p "$T/repo/$results"
 cp $results/bench.csv "$T/repo/$results"
+cp docs/results/shown "$T/repo/docs/results"
 printf '#!/bin/sh\n[ "$1" = -c ] || echo "$*"\n' >"$T/python"
 chmod +x "$T/python"
 chosen() { # chosen TEXT WANT [RESULTS [LAYER]]
@@ -87,7 +89,7 @@ chosen() { # chosen TEXT WANT [RESULTS [LAYER]]
   [ "$got" = "$want" ]
   ok $? "plots.sh: $text" || diag "$got"
 }
-committed="scripts/plots.py $results docs/figures "
+committed="scripts/plots.py $results $figures "
 rm -f "$T/repo/build/results/"*
 chosen "no results here: the committed ones" "$committed"
 grep -v H200 $results/bench.csv >"$T/repo/build/results/bench.csv"
@@ -111,10 +113,15 @@ draw() { "$python" scripts/plots.py "$@"; }
 
 draw $results "$T/one" >"$T/log" 2>&1 && draw $results "$T/two" >>"$T/log" 2>&1
 ok $? "the committed results are drawn" || diag "$(cat "$T/log")"
-[ "$(ls "$T/one")" = "$names" ]
-ok $? "they make the pictures that docs/figures has" || diag "$(diff <(ls "$T/one") - <<<"$names")"
+[ "$(ls "$T/one")" = "$(sed 's/$/.svg/' <<<"$names")" ]
+ok $? "they make the pictures that are committed" || diag "$(ls "$T/one")"
 diff -rq "$T/one" "$T/two" >"$T/log"
 ok $? "drawn again they are the same files" || diag "$(cat "$T/log")"
+"$python" scripts/figures.py $results "$T/figures" >"$T/log" 2>&1
+ok $? "the chapters' figures are drawn" || diag "$(cat "$T/log")"
+(cd "$T/figures" && ls ./*.svg "$gpu"/*.svg) >"$T/log"
+(cd docs/figures && ls ./*.svg "$gpu"/*.svg | grep -vxF "$(sed "s|.*|$gpu/&.svg|" <<<"$names")") | diff - "$T/log" >"$T/diff"
+ok $? "they are those that are committed" || diag "$(cat "$T/diff")"
 faults=$("$python" tests/plots_layout.py $results 2>&1)
 [ -z "$faults" ]
 ok $? "no text overlaps another or leaves the page" || diag "$faults"

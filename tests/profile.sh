@@ -142,12 +142,6 @@ csv=$folder/02.csv
 ok "$([ "$(head -n 1 "$csv")" = 'kernel,pass,shape,metric,value,unit,launch,gpu,driver,cuda,date' ] &&
   grep -qE '^02a,fprop,mb1ic1ih4oc1kh3,duration,1,us,"tile<64, 1>","NVIDIA X100",600.1,13.0,20[-0-9T:]+Z$' "$csv" && ! grep -q reference "$csv" && echo 0 || echo 1)" 'profile: CSV'
 ok "$(profile 02 none '' 02a mb2ic1ih4oc1kh3 | grep -q 01a && echo 1 || echo 0)" 'profile: against none'
-"$scripts/profile_table.pl" --markdown "$csv" -- 'sectors per load' >"$folder/out"
-same 'profile: Markdown' "$folder/out" <<'END'
-|  | 01a | 02a | 02a / 01a |
-|---|--:|--:|--:|
-| sectors per load | 16.00 | 4.50 | 0.28x |
-END
 refused 'KERNEL: expected a kernel of step 02 that does fprop (02a), got "02z"' profile 02 01 fprop 02z ''
 refused 'AGAINST: expected a kernel that does fprop (01a), got "01c"' profile 02 01c fprop '' ''
 refused 'AGAINST: expected a kernel such as 01a, a step, or none, got "09a"' profile 02 09a fprop '' ''

@@ -2,7 +2,7 @@
  *
  *   make cuts                                          ResNet-50, with 16 and 64 images, and other networks; on a GPU
  *   build/emu/tools/cuts --shape mb2ic40ih9oc70kh3ph1  without one: every cut is verified
- *   build/emu/tools/cuts --read docs/results/h200/cuts.csv [--fit resnet50]   what the model, as it is now, loses by those times
+ *   build/emu/tools/cuts --read docs/results/GPU/cuts.csv [--fit resnet50]   what the model, as it is now, loses by those times
  *
  * For every problem and each of 05d, 05f and 05g all sensible cuts are verified, those that may be fast are timed in turns, and the model's is
  * compared with the fastest. */
@@ -26,7 +26,7 @@ static const char help_text[] =
     "  --csv FILE             a row for each cut up to a tenth slower than the best, and the model's\n"
     "  --read FILE            measure nothing: what the model loses by the times of such a file\n"
     "  --fit SUITE            with --read: other prices for the model, by that suite's times, with any number of images\n"
-    "  --table NAME           with --read: in Markdown, the summary or the losses of 3 % and more\n"
+    "  --choices              with --read: what the model takes for every problem, as CSV\n"
     "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
 
 static const char csv_header[] = "gpu,sms,driver,cuda,date,suite,shape,pass,kernel,tried,bm,slices,status,us_median,us_min,us_max\n";
@@ -34,9 +34,9 @@ static const char csv_header[] = "gpu,sms,driver,cuda,date,suite,shape,pass,kern
 enum { MOST_SUITES = 16 };
 
 typedef struct session {
-  const char *suites[MOST_SUITES], *shape, *csv_path, *read_path, *fit, *table;
+  const char *suites[MOST_SUITES], *shape, *csv_path, *read_path, *fit;
   int suite_count;
-  bool passes[PASS_COUNT];
+  bool passes[PASS_COUNT], choices;
   machine gpu;
   FILE *csv;
   char date[32];
@@ -82,27 +82,23 @@ static void print_trial(const cut_trial *t) {
   putchar('\n');
 }
 
-/* Problems in which something is lost, as a table. */
-static void print_losses(const session *s) {
-  puts("| images | layer | kernel | the model's cut | us | the best cut | us | lost |\n|--:|---|---|---|--:|---|--:|--:|");
+/* What the model takes and the best cut for every problem, as CSV. timed: no, if the model's cut was not timed itself. */
+static void print_choices(const session *s) {
+  char shape[256];
+  puts("suite,shape,pass,kernel,bm,slices,timed,us,best_bm,best_slices,best_us,loss");
   for (int i = 0; i < s->count; i++) {
     const cut_trial *t = &s->trials[i];
-    const conv_problem *p = &t->p;
     cut choice;
     const double loss = model_loss(t, &choice);
-    if (loss < 1.03) continue;
-    printf("| %d | %d x %d, %d to %d, %d x %d", p->N, p->R, p->S, p->C, p->K, p->H, p->W);
-    if (p->stride_h > 1) printf(", stride %d", p->stride_h);
-    if (p->groups > 1) printf(", %d groups", p->groups);
     const cut *best = best_of(t);
-    printf(" | `%s` | %d x %d | %s%.1f |", cut_kernel_of(t->kernel)->name, choice.bm, choice.slices, choice.right ? "" : "about ", choice.us);
-    printf(" %d x %d | %.1f | %.0f %% |\n", best->bm, best->slices, best->us, 100 * (loss - 1));
+    problem_print(&t->p, shape, sizeof shape);
+    printf("%s,%s,%s,%s,%d,%d,%s,%.3f,%d,%d,%.3f,%.6f\n", t->suite, shape, pass_name(cut_kernel_of(t->kernel)->pass), cut_kernel_of(t->kernel)->name, choice.bm, choice.slices,
+           choice.right ? "yes" : "no", choice.us, best->bm, best->slices, best->us, loss);
   }
 }
 
 /* For each suite and kernel: problems, those whose best cut the model takes, and what is lost. */
 static void print_summary(const session *s) {
-  if (s->table) puts("| | kernel | problems | the best cut taken | within 2 % | mean loss | worst | of |\n|---|---|--:|--:|--:|--:|--:|---|");
   for (int i = 0; i < s->count; i++) {
     const cut_trial *of = &s->trials[i];
     bool first = true;
@@ -120,9 +116,8 @@ static void print_summary(const session *s) {
         if (loss > worst) worst = loss, problem_print(&t->p, where, sizeof where);
       }
       if (n == 0) continue;
-      const char *form = s->table ? "| %s | `%s` | %d | %d | %d | %.1f %% | %.1f %% | `%s` |\n"
-                                  : "%s %s: %d problems, the best cut taken in %d, within 2 %% in %d; lost: %.2f %% in the mean, at most %.1f %% (%s)\n";
-      printf(form, of->suite, cut_kernel_of(kernel)->name, n, taken, close, 100 * (exp(sum / n) - 1), 100 * (worst - 1), where);
+      printf("%s %s: %d problems, the best cut taken in %d, within 2 %% in %d; lost: %.2f %% in the mean, at most %.1f %% (%s)\n", of->suite, cut_kernel_of(kernel)->name, n, taken, close,
+             100 * (exp(sum / n) - 1), 100 * (worst - 1), where);
     }
   }
 }
@@ -224,9 +219,9 @@ static int read_file(session *s) {
   bool fit = !s->fit;
   for (int i = 0; i < s->count; i++) fit |= s->fit && is_suite(s->trials[i].suite, s->fit);
   if (!fit) return fprintf(stderr, "--fit: expected a suite of %s, got \"%s\"\n", s->read_path, s->fit), 2;
-  if (s->table && strcmp(s->table, "losses") == 0) return print_losses(s), 0;
-  for (int i = 0; i < s->count && !s->table; i++) print_trial(&s->trials[i]);
-  if (!s->table) putchar('\n');
+  if (s->choices) return print_choices(s), 0;
+  for (int i = 0; i < s->count; i++) print_trial(&s->trials[i]);
+  putchar('\n');
   print_summary(s);
   if (s->fit) fit_prices(s->trials, s->count, s->fit, stdout);
   return 0;
@@ -238,10 +233,10 @@ static int bad(const char *option, const char *expected, const char *got) { retu
 
 /* Returns 0 to go on, or an exit status + 1. */
 static int parse(session *s, int argc, char **argv) {
-  enum { SUITE = 256, SHAPE, PASS, CSV, READ, FIT, TABLE, HELP };
+  enum { SUITE = 256, SHAPE, PASS, CSV, READ, FIT, CHOICES, HELP };
   static const struct option table[] = {{"suite", required_argument, 0, SUITE}, {"shape", required_argument, 0, SHAPE}, {"pass", required_argument, 0, PASS},
                                         {"csv", required_argument, 0, CSV},     {"read", required_argument, 0, READ},   {"fit", required_argument, 0, FIT},
-                                        {"table", required_argument, 0, TABLE},       {"help", no_argument, 0, HELP},         {0}};
+                                        {"choices", no_argument, 0, CHOICES},         {"help", no_argument, 0, HELP},         {0}};
   const char *pass = "all";
   int option;
   while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
@@ -255,7 +250,7 @@ static int parse(session *s, int argc, char **argv) {
       case CSV: s->csv_path = optarg; break;
       case READ: s->read_path = optarg; break;
       case FIT: s->fit = optarg; break;
-      case TABLE: s->table = optarg; break;
+      case CHOICES: s->choices = true; break;
       case HELP: fputs(help_text, stdout); return 1;
       default: return 3; /* getopt has said why */
     }
@@ -266,8 +261,7 @@ static int parse(session *s, int argc, char **argv) {
   if (optind < argc) return bad(argv[0], "options only (see --help)", argv[optind]);
   if ((s->suite_count || s->shape || s->csv_path) && s->read_path) return fputs("--read: expected no --suite, --shape or --csv beside it\n", stderr), 3;
   if (s->shape && s->suite_count) return fputs("--shape, --suite: expected one of them\n", stderr), 3;
-  if (s->table && strcmp(s->table, "summary") != 0 && strcmp(s->table, "losses") != 0) return bad("--table", "summary or losses", s->table);
-  if ((s->fit || s->table) && !s->read_path) return fputs("--fit, --table: expected --read beside them\n", stderr), 3;
+  if ((s->fit || s->choices) && !s->read_path) return fputs("--fit, --choices: expected --read beside them\n", stderr), 3;
   return 0;
 }
 

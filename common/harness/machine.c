@@ -57,12 +57,10 @@ int machine_open_gpu(machine *m, char *error, size_t error_size) {
   return 0;
 #endif
   m->telemetry = telemetry_open(current);
-  for (int i = 0; i < KNOWN_GPUS; i++) {
-    const gpu_limits *g = &known_gpus[i];
-    if (strcmp(g->name, prop.name) != 0) continue;
+  const gpu_limits *g = gpu_limits_of(prop.name);
+  if (g) {
     m->peaks = (machine_peaks){.fp32_flops = g->fp32_flops, .fp16_flops = g->fp16_flops, .read_per_second = g->read_per_second, .copy_per_second = g->copy_per_second, .source = g->source};
-  }
-  if (!m->peaks.source) { /* a GPU without a row: its data-sheet rates, from what the driver tells */
+  } else { /* a GPU without a row: its data-sheet rates, from what the driver tells */
     int sm_khz = 0, memory_khz = 0, bus_bits = 0;
     cudaDeviceGetAttribute(&sm_khz, cudaDevAttrClockRate, current);
     cudaDeviceGetAttribute(&memory_khz, cudaDevAttrMemoryClockRate, current);
@@ -72,6 +70,10 @@ int machine_open_gpu(machine *m, char *error, size_t error_size) {
     m->peaks.source = "SMs x units x 2 x clock, memory clock x 2 x bus width, as the driver reports them";
   }
   return 0;
+}
+
+const char *machine_fitted_to(const machine *m) {
+  return m->device.arch && !m->device.emulated && strcmp(m->device.name, FITTED_GPU) != 0 ? FITTED_GPU : NULL;
 }
 
 void machine_open_cpu(machine *m) {

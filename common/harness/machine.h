@@ -26,6 +26,9 @@ int machine_open_gpu(machine *m, char *error, size_t error_size);
 /* Fills *m for the host's CPU; its peaks are left 0 (step 00 measures them). */
 void machine_open_cpu(machine *m);
 
+/* The GPU that choices of kernels and sizes of tiles were fitted to, if this is another one; NULL on that GPU, the emulator and a CPU. */
+const char *machine_fitted_to(const machine *m);
+
 /* Clock of the SMs at this moment, in MHz; 0 where the machine does not tell. */
 double machine_clock_mhz(const machine *m);
 

@@ -93,6 +93,8 @@ void report_machine(const report *r) {
   fprintf(r->text, "\n");
   if (m->peaks.source)
     fprintf(r->text, "limits:  %.3g TFLOP/s fp32, %.3g GB/s (%s)\n", m->peaks.fp32_flops / 1e12, m->peaks.copy_per_second / 1e9, m->peaks.source);
+  if (machine_fitted_to(m))
+    fprintf(r->text, "fitted:  the choice of kernels, cuts of products and sizes of tiles to times of an %s, not of this GPU\n", machine_fitted_to(m));
 }
 
 void report_problem(const report *r, const conv_operation *o, conv_dtype dtype, conv_layout layout) {

@@ -59,6 +59,7 @@ static int print_choices(const conv_step *step, const step_options *o, const mac
     fprintf(stderr, "--which: expected a step with a rule, step %s has a kernel for each pass\n", step->number);
     return 2;
   }
+  if (machine_fitted_to(m)) fprintf(stderr, "--which: the rule was fitted to times of an %s, not of this GPU\n", machine_fitted_to(m));
   printf("shape,pass,dtype,kernel,plan,when,kernel_for_files\n");
   for (int i = 0; i < o->suite.count; i++)
     for (int pass = 0; pass < PASS_COUNT; pass++)

@@ -1,11 +1,11 @@
 /* The timing half of a trial: buffer sets, turns, and verification of what the last sample wrote. See trial_state.h. */
-#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/cudnn/cudnn_trial.h"
+#include "common/harness/gpus.h"
 #include "common/harness/timing.h"
 #include "common/harness/trial_state.h"
 #include "common/conv/verify.h"
@@ -61,13 +61,12 @@ static cudaError_t check_timed(void *context, int first, int count) {
   return status;
 }
 
-/* Where winners of earlier searches are: committed with the results of this GPU ("NVIDIA H200": docs/results/h200), and of this machine's
- * own runs. */
+/* Where winners of earlier searches are: committed with the results of this GPU, and of this machine's own runs. A line is for one GPU and one
+ * version of cuDNN, and for no other. */
 static void cudnn_files(const char *gpu, char committed[PATH_MAX], cudnn_options *options) {
-  const char *last = strrchr(gpu, ' ');
-  snprintf(committed, PATH_MAX, "docs/results/%.200s/cudnn_winners.csv", last ? last + 1 : gpu);
-  for (char *c = committed; *c; c++) *c = (char)tolower((unsigned char)*c);
-  options->winners[0] = committed;
+  const gpu_limits *known = gpu_limits_of(gpu);
+  if (known) snprintf(committed, PATH_MAX, "docs/results/%s/cudnn_winners.csv", known->short_name);
+  options->winners[0] = known ? committed : NULL;
   if (access("build/results", W_OK) == 0) options->winners[1] = options->append_to = "build/results/cudnn_winners.csv";
 }
 

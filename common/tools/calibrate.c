@@ -121,9 +121,7 @@ static void remember(double here[CONSTANTS], const probe *p, double per_second) 
 static void compare(const machine *gpu, const double here[CONSTANTS]) {
   static const char *const what[CONSTANTS] = {"main memory, copy, TB/s", "main memory, reads, TB/s", "fp32 multiply-adds, TFLOP/s", "fp16 on tensor cores, TFLOP/s",
                                               "shared memory, all SMs, TB/s"};
-  const gpu_limits *g = NULL;
-  for (int i = 0; i < KNOWN_GPUS; i++)
-    if (strcmp(known_gpus[i].name, gpu->device.name) == 0) g = &known_gpus[i];
+  const gpu_limits *g = gpu_limits_of(gpu->device.name);
   printf("\n%-32s %8s %8s\n", "", "here", "gpus.h");
   for (int i = 0; i < CONSTANTS; i++) {
     const double of_table[CONSTANTS] = {g ? g->copy_per_second : 0, g ? g->read_per_second : 0, g ? g->fp32_flops : 0, g ? g->fp16_flops : 0, g ? g->l1_per_second : 0};

@@ -4,7 +4,7 @@
  * are counted in all of them. Lockstep costs a stop at every basic block, so only some blocks go that way: EMU_COUNT_BLOCKS=n of them
  * (default 8; "all"), spread evenly from the first to the last.
  *
- * Environment: EMU_COUNT_BLOCKS=n|all   EMU_COUNT_JSON=file   GPU=h200 */
+ * Environment: EMU_COUNT_BLOCKS=n|all   EMU_COUNT_JSON=file   GPU=h100 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -114,7 +114,7 @@ static void print_floor(const emu_counted *launch, const emu_instruction *rows, 
     printf("  no floor: GPU=%s is not in the table\n", getenv("GPU"));
     return;
   }
-  printf("  floor on %s:", gpu->short_name);
+  printf("  floor on %s%s:", gpu->short_name, strncmp(gpu->source, "not measured", 12) == 0 ? " (limits not measured)" : "");
   if (launch->flops > 0) printf(" arithmetic %.3g us,", 1e6 * launch->flops / gpu->fp32_flops);
   printf(" memory %.3g us (distinct bytes), L1 and shared memory %.3g us (32 bytes a sector, 128 a wavefront)\n", 1e6 * distinct / gpu->copy_per_second,
          1e6 * (32 * sectors + 128 * wavefronts) / gpu->l1_per_second);
