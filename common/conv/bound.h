@@ -19,6 +19,7 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "common/conv/host_device.h"
 #include "common/conv/problem.h"
 
 #define UNIT_ROUNDOFF_FP32 0x1p-24
@@ -53,19 +54,14 @@ typedef struct error_rule {
   bool shared;   /* the largest scale of the result stands for every element's */
 } error_rule;
 
-static inline double dtype_unit_roundoff(conv_dtype dtype) { return dtype == DTYPE_FP16 ? UNIT_ROUNDOFF_FP16 : UNIT_ROUNDOFF_FP32; }
-static inline double dtype_subnormal_spacing(conv_dtype dtype) { return dtype == DTYPE_FP16 ? 0x1p-24 : 0x1p-149; }
+static inline HOST_DEVICE double dtype_unit_roundoff(conv_dtype dtype) { return dtype == DTYPE_FP16 ? UNIT_ROUNDOFF_FP16 : UNIT_ROUNDOFF_FP32; }
+static inline HOST_DEVICE double dtype_subnormal_spacing(conv_dtype dtype) { return dtype == DTYPE_FP16 ? 0x1p-24 : 0x1p-149; }
 
-/* A scale as a float that is never below it: the factor outweighs the cast's rounding. On the host and in kernels. */
-#ifdef __CUDACC__
-__host__ __device__
-#endif
-    static inline float round_scale(double scale) {
-  return (float)(scale * (1 + 0x1p-22));
-}
+/* A scale as a float that is never below it: the factor outweighs the cast's rounding. */
+static inline HOST_DEVICE float round_scale(double scale) { return (float)(scale * (1 + 0x1p-22)); }
 
-/* The largest allowed |out - ref|. */
-static inline double error_bound(double ref, double scale, double growth, int64_t terms, conv_dtype out) {
-  const double e = growth * scale + (double)terms * 0x1p-150;
-  return e + dtype_unit_roundoff(out) * (fabs(ref) + e) + dtype_subnormal_spacing(out) / 2;
+/* The largest allowed |out - ref|: the same bits on the host and in kernels, as every sum of products is an fma(). */
+static inline HOST_DEVICE double error_bound(double ref, double scale, double growth, int64_t terms, conv_dtype out) {
+  const double e = fma(growth, scale, (double)terms * 0x1p-150);
+  return fma(dtype_unit_roundoff(out), fabs(ref) + e, e) + dtype_subnormal_spacing(out) / 2;
 }

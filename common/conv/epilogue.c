@@ -6,12 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/conv/bound.h"
-#include "common/conv/random.h"
+#include "common/conv/gpu.h"
 
 static const char *const activation_names[ACTIVATION_COUNT] = {"", "relu", "relu6", "gelu", "silu"};
-/* Steepest slopes: of x * Phi(x) at sqrt(2), and of x / (1 + exp(-x)) at 2.4. */
-static const double steepest[ACTIVATION_COUNT] = {1, 1, 1, 1.13, 1.1};
 static const int own_roundings[ACTIVATION_COUNT] = {0, 0, 0, 8, 8};
 
 int epilogue_parse(conv_epilogue *e, const char *text, char wrong[EPILOGUE_NAME]) {
@@ -47,15 +44,16 @@ epilogue_data epilogue_describe(const conv_epilogue *e, const conv_tensor *resul
   return data;
 }
 
+conv_source epilogue_source(int part, uint64_t seed, int magnitude) {
+  return (conv_source){.seed = 3 * seed + (uint64_t)part, .magnitude = magnitude ? (part ? 8 : 2) : 0}; /* scales: 1 and 2, with both signs */
+}
+
 int epilogue_fill(epilogue_data *data, uint64_t seed, int magnitude) {
-  conv_tensor *const part[3] = {&data->scale, &data->bias, &data->residual};
+  conv_tensor *const parts[3] = {&data->scale, &data->bias, &data->residual};
   for (int i = 0; i < 3; i++) {
-    if (part[i]->count == 0) continue;
-    if (tensor_alloc(part[i])) return -1;
-    if (magnitude)
-      tensor_fill_integers(part[i], 3 * seed + (uint64_t)i, i ? 8 : 2); /* scales: 1 and 2, with both signs */
-    else
-      tensor_fill_normal(part[i], 3 * seed + (uint64_t)i);
+    if (parts[i]->count == 0) continue;
+    if (tensor_alloc(parts[i])) return -1;
+    tensor_fill(parts[i], epilogue_source(i, seed, magnitude));
   }
   return 0;
 }
@@ -68,17 +66,6 @@ void epilogue_free(epilogue_data *data) {
 
 int epilogue_exact_factor(const conv_epilogue *e) { return own_roundings[e->activation] ? 0 : e->scale ? 2 : 1; }
 
-double epilogue_value(const conv_epilogue *e, double sum, double scale, double bias, double residual) {
-  const double t = (e->scale ? scale * sum : sum) + (e->bias ? bias : 0) + (e->residual ? residual : 0);
-  switch (e->activation) {
-    case ACTIVATION_RELU: return fmax(t, 0);
-    case ACTIVATION_RELU6: return fmin(fmax(t, 0), 6);
-    case ACTIVATION_GELU: return 0.5 * t * erfc(-t * M_SQRT1_2);
-    case ACTIVATION_SILU: return t / (1 + exp(-t));
-    default: return t;
-  }
-}
-
 void reference_fuse(conv_reference *ref, const conv_epilogue *e, const epilogue_data *data) {
   float largest = 0;
 #pragma omp parallel for reduction(max : largest)
@@ -88,10 +75,15 @@ void reference_fuse(conv_reference *ref, const conv_epilogue *e, const epilogue_
     const double scale = e->scale ? tensor_get(&data->scale, at[1]) : 1, bias = e->bias ? tensor_get(&data->bias, at[1]) : 0;
     const double residual = e->residual ? tensor_get(&data->residual, i) : 0;
     ref->value[i] = epilogue_value(e, ref->value[i], scale, bias, residual);
-    ref->scale[i] = round_scale(steepest[e->activation] * (fabs(scale) * ref->scale[i] + fabs(bias) + fabs(residual)));
+    ref->scale[i] = epilogue_scale(e, ref->scale[i], scale, bias, residual);
     largest = fmaxf(largest, ref->scale[i]);
   }
   ref->largest_scale = largest;
+}
+
+cudaError_t reference_fuse_on_device(conv_reference *ref, const conv_epilogue *e, const epilogue_data *data) {
+  const cudaError_t status = gpu_fuse(ref, e, data);
+  return status ? status : gpu_largest(ref->scale, ref->shape.count, ref->room, &ref->largest_scale);
 }
 
 /* x itself, or the largest pixel of each window. */

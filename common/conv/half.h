@@ -3,8 +3,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/conv/host_device.h"
+
 /* Every half is a float: exact. */
-static inline float half_to_float(uint16_t h) {
+static inline HOST_DEVICE float half_to_float(uint16_t h) {
   const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, fraction = h & 1023u;
   uint32_t bits;
   if (exponent == 31) {
@@ -22,7 +24,7 @@ static inline float half_to_float(uint16_t h) {
 }
 
 /* Rounds to the nearest half, ties to even; beyond 65519.99 to infinity. */
-static inline uint16_t half_from_float(float f) {
+static inline HOST_DEVICE uint16_t half_from_float(float f) {
   uint32_t bits;
   memcpy(&bits, &f, sizeof bits);
   const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
@@ -41,7 +43,7 @@ static inline uint16_t half_from_float(float f) {
 }
 
 /* Rounds a double straight to half: going through float could round twice. A round-to-odd float keeps enough to decide. */
-static inline uint16_t half_from_double(double d) {
+static inline HOST_DEVICE uint16_t half_from_double(double d) {
   float f = (float)d;
   if ((double)f != d && f - f == 0) { /* inexact and finite: make the last bit sticky */
     uint32_t bits;

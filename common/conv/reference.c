@@ -7,9 +7,8 @@
 
 #include "00_cpu_reference/definition.h"
 #include "common/conv/bound.h"
-#include "common/conv/random.h"
-
-static float scale_of(const conv_sums *sums, bool random) { return round_scale(random ? sqrt(sums->square) : sums->absolute); }
+#include "common/conv/gpu.h"
+#include "common/conv/spot_check.h"
 
 static void by_cpu(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_inputs *in, bool random) {
 #pragma omp parallel for schedule(dynamic, 64)
@@ -18,7 +17,7 @@ static void by_cpu(conv_reference *ref, const conv_problem *p, conv_pass pass, c
     tensor_coordinates(&ref->shape, i, at);
     const conv_sums sums = definition_element(p, pass, in, at);
     ref->value[i] = sums.value;
-    ref->scale[i] = scale_of(&sums, random);
+    ref->scale[i] = round_scale(random ? sqrt(sums.square) : sums.absolute);
   }
 }
 
@@ -41,29 +40,6 @@ static cudaError_t by_gpu(conv_reference *ref, const conv_problem *p, conv_pass 
   return status;
 }
 
-/* Recomputes a few elements of the GPU's reference by the definition; the first, the last, and random ones between them. */
-static int spot_check(const conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_inputs *in, bool random, char *error, size_t error_size) {
-  enum { SAMPLES = 32 };
-  int64_t wrong = -1;
-#pragma omp parallel for schedule(dynamic, 1)
-  for (int sample = 0; sample < SAMPLES; sample++) {
-    const uint64_t last = (uint64_t)ref->shape.count - 1;
-    const int64_t i = sample == 0 ? 0 : sample == 1 ? (int64_t)last : (int64_t)random_below(17, (uint64_t)sample, last + 1);
-    int at[4];
-    tensor_coordinates(&ref->shape, i, at);
-    const conv_sums sums = definition_element(p, pass, in, at);
-    const double scale = scale_of(&sums, random);
-    const bool right = fabs(ref->value[i] - sums.value) <= 1e-10 * sums.absolute && fabs(ref->scale[i] - scale) <= 1e-6 * scale;
-    if (!right) {
-#pragma omp critical
-      wrong = i;
-    }
-  }
-  if (wrong < 0) return 0;
-  snprintf(error, error_size, "the GPU's fp64 reference disagrees with the CPU's definition at element %lld of %s", (long long)wrong, pass_name(pass));
-  return -1;
-}
-
 int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random, bool use_gpu,
                       char *error, size_t error_size) {
   *ref = (conv_reference){.shape = tensor_describe(p, pass_output(pass), a->dtype, a->layout), .random = random, .terms = problem_terms(p, pass)};
@@ -71,17 +47,19 @@ int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass
   float *floats_a = NULL, *floats_b = NULL;
   ref->value = malloc(count * sizeof *ref->value);
   ref->scale = malloc(count * sizeof *ref->scale);
-  int status = ref->value && ref->scale && (floats_a = tensor_to_float(a)) && (floats_b = tensor_to_float(b)) ? 0 : -1;
+  int status = ref->value && ref->scale ? 0 : -1;
+  if (status == 0 && use_gpu) {
+    ref->by_gpu = by_gpu(ref, p, pass, a, b, random) == cudaSuccess;
+    if (!ref->by_gpu) cudaGetLastError(); /* with too little memory there: the CPU's */
+  }
+  if (status == 0 && !ref->by_gpu) status = (floats_a = tensor_to_float(a)) && (floats_b = tensor_to_float(b)) ? 0 : -1;
   if (status) snprintf(error, error_size, "no memory for the reference of %zu elements", count);
-  if (status == 0) {
+  if (status == 0 && ref->by_gpu) {
+    const conv_source from[2] = {{.given = a}, {.given = b}};
+    status = spot_check(ref, p, pass, from, NULL, NULL, error, error_size);
+  } else if (status == 0) {
     const conv_inputs in = {.a_shape = *a, .b_shape = *b, .a = floats_a, .b = floats_b};
-    if (use_gpu && by_gpu(ref, p, pass, a, b, random) == cudaSuccess) {
-      ref->by_gpu = true;
-      status = spot_check(ref, p, pass, &in, random, error, error_size);
-    } else { /* without a GPU, or with too little memory on it */
-      if (use_gpu) cudaGetLastError();
-      by_cpu(ref, p, pass, &in, random);
-    }
+    by_cpu(ref, p, pass, &in, random);
   }
   for (size_t i = 0; i < count && status == 0; i++) ref->largest_scale = fmaxf(ref->largest_scale, ref->scale[i]);
   free(floats_a);
@@ -90,9 +68,29 @@ int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass
   return status;
 }
 
+int reference_compute_on_device(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random, char *error,
+                                size_t error_size) {
+  *ref = (conv_reference){.shape = tensor_describe(p, pass_output(pass), a->dtype, a->layout), .random = random, .terms = problem_terms(p, pass), .by_gpu = true};
+  const size_t count = (size_t)ref->shape.count;
+  cudaError_t status = cudaMalloc(&ref->room, GPU_ROOM);
+  if (!status) status = cudaMalloc((void **)&ref->value, count * sizeof *ref->value);
+  if (!status) status = cudaMalloc((void **)&ref->scale, count * sizeof *ref->scale);
+  if (!status) status = gpu_reference(p, pass, a, b, &ref->shape, ref->value, ref->scale, random);
+  if (!status) status = gpu_largest(ref->scale, ref->shape.count, ref->room, &ref->largest_scale);
+  if (!status) return 0;
+  snprintf(error, error_size, "the reference of %zu elements on the device: %s", count, cudaGetErrorString(status));
+  reference_free(ref);
+  if (status == cudaErrorMemoryAllocation) cudaGetLastError(); /* no room is the caller's to handle, not a failed launch */
+  return status == cudaErrorMemoryAllocation ? REFERENCE_NO_ROOM : -1;
+}
+
 void reference_free(conv_reference *ref) {
-  free(ref->value);
-  free(ref->scale);
+  if (ref->room) {
+    cudaFree(ref->value), cudaFree(ref->scale), cudaFree(ref->room);
+  } else {
+    free(ref->value), free(ref->scale);
+  }
   ref->value = NULL;
   ref->scale = NULL;
+  ref->room = NULL;
 }

@@ -1,11 +1,8 @@
-/* Host tensors. See tensor.h. */
+/* Tensors on the host. See tensor.h. */
 #include "common/conv/tensor.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "common/conv/half.h"
-#include "common/conv/random.h"
 
 const char *role_name(tensor_role role, conv_pass pass) {
   static const char *const names[3][2] = {{"x", "dx"}, {"w", "dw"}, {"y", "dy"}};
@@ -44,42 +41,17 @@ void tensor_free(conv_tensor *t) {
   t->data = NULL;
 }
 
-float tensor_get(const conv_tensor *t, int64_t offset) {
-  return t->dtype == DTYPE_FP16 ? half_to_float(((const uint16_t *)t->data)[offset]) : ((const float *)t->data)[offset];
+double source_value(const conv_source *from, int64_t index) {
+  return from->given ? (double)tensor_get(from->given, tensor_offset(from->given, index)) : random_value(*from, index);
 }
 
-void tensor_set(conv_tensor *t, int64_t offset, double value) {
-  if (t->dtype == DTYPE_FP16)
-    ((uint16_t *)t->data)[offset] = half_from_double(value);
-  else
-    ((float *)t->data)[offset] = (float)value;
-}
-
-int64_t tensor_offset(const conv_tensor *t, int64_t index) {
-  int64_t offset = 0;
-  for (int axis = 3; axis >= 0; axis--) {
-    offset += index % t->dim[axis] * t->stride[axis];
-    index /= t->dim[axis];
-  }
-  return offset;
-}
-
-void tensor_coordinates(const conv_tensor *t, int64_t offset, int at[4]) {
-  for (int axis = 0; axis < 4; axis++) at[axis] = (int)(offset / t->stride[axis] % t->dim[axis]);
-}
-
-void tensor_fill_normal(conv_tensor *t, uint64_t seed) {
+void tensor_fill(conv_tensor *t, conv_source from) {
 #pragma omp parallel for
-  for (int64_t i = 0; i < t->count; i++) tensor_set(t, tensor_offset(t, i), random_normal(seed, (uint64_t)i));
+  for (int64_t i = 0; i < t->count; i++) tensor_set(t, tensor_offset(t, i), source_value(&from, i));
 }
 
-void tensor_fill_integers(conv_tensor *t, uint64_t seed, int magnitude) {
-#pragma omp parallel for
-  for (int64_t i = 0; i < t->count; i++) {
-    const int value = 1 + (int)random_below(seed, (uint64_t)i, 2 * (uint64_t)magnitude); /* 1 .. 2m */
-    tensor_set(t, tensor_offset(t, i), value > magnitude ? magnitude - value : value);
-  }
-}
+void tensor_fill_normal(conv_tensor *t, uint64_t seed) { tensor_fill(t, (conv_source){.seed = seed}); }
+void tensor_fill_integers(conv_tensor *t, uint64_t seed, int magnitude) { tensor_fill(t, (conv_source){.seed = seed, .magnitude = magnitude}); }
 
 float *tensor_to_float(const conv_tensor *t) {
   float *values = malloc((size_t)t->count * sizeof *values);

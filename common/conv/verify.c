@@ -1,11 +1,9 @@
 /* Is a result right? See verify.h. */
 #include "common/conv/verify.h"
 
-#include <math.h>
-#include <stdlib.h>
+#include "common/conv/gpu.h"
 
-#include "common/conv/bound.h"
-#include "common/conv/half.h"
+enum { SHOWN = 4 }; /* mismatches that are printed */
 
 int exact_magnitude(int64_t terms) {
   int magnitude = 0;
@@ -13,53 +11,52 @@ int exact_magnitude(int64_t terms) {
   return magnitude;
 }
 
-static double round_to(double value, conv_dtype dtype) { return dtype == DTYPE_FP16 ? (double)half_to_float(half_from_double(value)) : (double)(float)value; }
-
-static double bound_of(const conv_tensor *out, const conv_reference *ref, int64_t i, error_rule rule) {
-  return error_bound(ref->value[i], rule.shared ? ref->largest_scale : ref->scale[i], rule.growth, ref->terms, out->dtype);
+static conv_judge judge_of(const conv_tensor *out, const conv_reference *ref, compare_mode mode, error_rule rule) {
+  return (conv_judge){.dtype = out->dtype, .mode = mode, .rule = rule, .plain_growth = growth_chain_fp32((double)ref->terms, ref->random), .terms = ref->terms,
+                      .largest_scale = ref->largest_scale};
 }
 
-/* Share of its bound that element i uses up; above 1, or NaN, means wrong. */
-static double share_of_bound(const conv_tensor *out, const conv_reference *ref, int64_t i, error_rule rule) {
-  const double bound = bound_of(out, ref, i, rule);
-  return isfinite(bound) ? fabs((double)tensor_get(out, i) - ref->value[i]) / bound : NAN; /* an infinite bound would let anything pass */
+static void print_mismatch(FILE *log, const conv_judge *j, const conv_tensor *shape, int64_t offset, float got, double value, float scale) {
+  int at[4];
+  tensor_coordinates(shape, offset, at);
+  fprintf(log, "    wrong at (%s) = (%d,%d,%d,%d): got %.9g, want %.9g", role_axes(shape->role), at[0], at[1], at[2], at[3], (double)got,
+          j->mode == COMPARE_EXACT ? (double)dtype_round(value, j->dtype) : value);
+  if (j->mode == COMPARE_BOUND) fprintf(log, " +- %.3g", judge_bound(j, value, scale));
+  fprintf(log, "\n");
 }
 
-static bool element_is_right(const conv_tensor *out, const conv_reference *ref, int64_t i, compare_mode mode, error_rule rule) {
-  if (mode == COMPARE_EXACT) return (double)tensor_get(out, i) == round_to(ref->value[i], out->dtype);
-  return share_of_bound(out, ref, i, rule) <= 1; /* written so that NaN is wrong */
-}
-
-static void print_mismatches(const conv_tensor *out, const conv_reference *ref, compare_mode mode, error_rule rule, FILE *log) {
-  enum { SHOWN = 4 };
-  int shown = 0;
-  for (int64_t i = 0; i < out->count && shown < SHOWN; i++) {
-    if (element_is_right(out, ref, i, mode, rule)) continue;
-    int at[4];
-    tensor_coordinates(out, i, at);
-    fprintf(log, "    wrong at (%s) = (%d,%d,%d,%d): got %.9g, want %.9g", role_axes(out->role), at[0], at[1], at[2], at[3], (double)tensor_get(out, i),
-            mode == COMPARE_EXACT ? round_to(ref->value[i], out->dtype) : ref->value[i]);
-    if (mode == COMPARE_BOUND) fprintf(log, " +- %.3g", bound_of(out, ref, i, rule));
-    fprintf(log, "\n");
-    shown++;
-  }
-}
+static bool complete(const conv_tensor *out, const conv_reference *ref) { return out->count > 0 && out->count == ref->shape.count; }
 
 conv_verdict verify_output(const conv_tensor *out, const conv_reference *ref, compare_mode mode, error_rule rule, FILE *log) {
-  const error_rule plain = {.growth = growth_chain_fp32((double)ref->terms, ref->random)};
+  const conv_judge j = judge_of(out, ref, mode, rule);
   int64_t mismatches = 0;
-  double worst = 0, worst_plain = 0;
-#pragma omp parallel for reduction(+ : mismatches) reduction(max : worst, worst_plain)
-  for (int64_t i = 0; i < out->count; i++) {
-    if (!element_is_right(out, ref, i, mode, rule)) mismatches++;
-    if (mode == COMPARE_EXACT) continue;
-    worst = fmax(worst, share_of_bound(out, ref, i, rule));
-    worst_plain = fmax(worst_plain, share_of_bound(out, ref, i, plain));
-  }
+  double worst = 0, plain = 0;
+#pragma omp parallel for reduction(+ : mismatches) reduction(max : worst, plain)
+  for (int64_t i = 0; i < out->count; i++) mismatches += judge_wrong(&j, (double)tensor_get(out, i), ref->value[i], ref->scale[i], &worst, &plain);
   if (mismatches && log) {
     fprintf(log, "    %lld of %lld elements wrong\n", (long long)mismatches, (long long)out->count);
-    print_mismatches(out, ref, mode, rule, log);
+    double ignored = 0;
+    for (int64_t i = 0, shown = 0; i < out->count && shown < SHOWN; i++) {
+      if (!judge_wrong(&j, (double)tensor_get(out, i), ref->value[i], ref->scale[i], &ignored, &ignored)) continue;
+      print_mismatch(log, &j, out, i, tensor_get(out, i), ref->value[i], ref->scale[i]);
+      shown++;
+    }
   }
-  const bool complete = out->count > 0 && out->count == ref->shape.count;
-  return (conv_verdict){.right = mismatches == 0 && complete, .mismatches = mismatches, .worst_share = worst, .plain_share = worst_plain};
+  return (conv_verdict){.right = mismatches == 0 && complete(out, ref), .mismatches = mismatches, .worst_share = worst, .plain_share = plain};
+}
+
+cudaError_t verify_on_device(const conv_tensor *out, const conv_reference *ref, compare_mode mode, error_rule rule, FILE *log, conv_verdict *verdict) {
+  *verdict = (conv_verdict){0};
+  if (!complete(out, ref)) return cudaSuccess;
+  const conv_judge j = judge_of(out, ref, mode, rule);
+  gpu_comparison all;
+  cudaError_t status = gpu_compare(out, ref, &j, &all);
+  if (!status && all.mismatches && log) fprintf(log, "    %lld of %lld elements wrong\n", (long long)all.mismatches, (long long)out->count);
+  gpu_mismatch m = {.offset = -1};
+  for (int shown = 0; !status && log && shown < SHOWN && shown < all.mismatches; shown++) {
+    status = gpu_next_mismatch(out, ref, &j, m.offset + 1, &m);
+    if (!status) print_mismatch(log, &j, &ref->shape, m.offset, m.got, m.value, m.scale);
+  }
+  *verdict = (conv_verdict){.right = !status && all.mismatches == 0, .mismatches = all.mismatches, .worst_share = all.worst_share, .plain_share = all.plain_share};
+  return status;
 }

@@ -2,13 +2,12 @@
 #pragma once
 #include <stdio.h>
 
-#include "common/conv/bound.h"
+#include "common/conv/judge.h"
 #include "common/conv/reference.h"
 
-typedef enum {
-  COMPARE_BOUND, /* |out - ref| within the derived bound (common/conv/bound.h) */
-  COMPARE_EXACT, /* out equals ref rounded to the output's dtype: for integer data whose sums are exact */
-} compare_mode;
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef struct conv_verdict {
   bool right;
@@ -21,6 +20,13 @@ typedef struct conv_verdict {
  * their coordinates and both values. A NaN is always a mismatch, so poisoned elements that nobody wrote are found. */
 conv_verdict verify_output(const conv_tensor *out, const conv_reference *ref, compare_mode mode, error_rule rule, FILE *log);
 
+/* The same where `out` and the reference are in device memory: the same verdict to the last bit, and the same lines. `out` may be of another layout. */
+cudaError_t verify_on_device(const conv_tensor *out, const conv_reference *ref, compare_mode mode, error_rule rule, FILE *log, conv_verdict *verdict);
+
 /* The largest integer magnitude m for which inputs in -m .. m keep every partial sum of `terms` products below 2^24, so that fp32
  * sums are exact in any order; 0 if there is none. At most 8. */
 int exact_magnitude(int64_t terms);
+
+#ifdef __cplusplus
+}
+#endif
