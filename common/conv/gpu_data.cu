@@ -46,21 +46,16 @@ cudaError_t gpu_largest(const float *values, int64_t count, void *room, float *l
 
 /* ---------------------------------------------------------------- byte for byte */
 
-struct pair_list {
-  gpu_pair pair[GPU_PAIRS];
-};
-/* Plus 1, so that 0 is nowhere; `before_last` counts from the end, so that both are found by the larger. */
+/* Both are found by the larger: 0 is nowhere. */
 struct found_bytes {
-  unsigned long long before_last, after_first;
+  unsigned long long last_plus_1, count_minus_first;
 };
 static_assert(GPU_PAIRS * sizeof(found_bytes) <= GPU_ROOM, "raise GPU_ROOM");
 
-/* A row of blocks for each pair. */
-__global__ void __launch_bounds__(GPU_THREADS) differences_kernel(pair_list pairs, found_bytes *found) {
-  const gpu_pair p = pairs.pair[blockIdx.y];
-  const unsigned char *data = (const unsigned char *)p.data, *want = (const unsigned char *)p.want;
+__global__ void __launch_bounds__(GPU_THREADS) differences_kernel(const unsigned char *data, const unsigned char *want, int64_t bytes, found_bytes *found) {
+  const int64_t word = sizeof(uint4);
   const bool aligned = ((uintptr_t)data | (uintptr_t)want) % sizeof(uint4) == 0;
-  const int64_t bytes = (int64_t)p.bytes, words = aligned ? bytes / (int64_t)sizeof(uint4) : 0;
+  const int64_t words = aligned ? bytes / word : 0;
   int64_t first = bytes, last = -1;
   const auto look = [&](int64_t i) {
     if (data[i] == want[i]) return;
@@ -68,34 +63,30 @@ __global__ void __launch_bounds__(GPU_THREADS) differences_kernel(pair_list pair
     if (i > last) last = i;
   };
   for (int64_t i = first_element(); i < words; i += next_element()) {
-    const uint4 a = ((const uint4 *)p.data)[i], b = ((const uint4 *)p.want)[i];
+    const uint4 a = ((const uint4 *)data)[i], b = ((const uint4 *)want)[i];
     if (((a.x ^ b.x) | (a.y ^ b.y) | (a.z ^ b.z) | (a.w ^ b.w)) == 0) continue;
-    for (int64_t k = 0; k < (int64_t)sizeof(uint4); k++) look(i * (int64_t)sizeof(uint4) + k);
+    for (int64_t k = i * word; k < (i + 1) * word; k++) look(k);
   }
-  for (int64_t i = words * (int64_t)sizeof(uint4) + first_element(); i < bytes; i += next_element()) look(i);
+  for (int64_t i = words * word + first_element(); i < bytes; i += next_element()) look(i);
   if (last < 0) return;
-  atomicMax(&found[blockIdx.y].after_first, (unsigned long long)(bytes - first));
-  atomicMax(&found[blockIdx.y].before_last, (unsigned long long)(last + 1));
+  atomicMax(&found->last_plus_1, (unsigned long long)(last + 1));
+  atomicMax(&found->count_minus_first, (unsigned long long)(bytes - first));
 }
 
 cudaError_t gpu_differences(const gpu_pair pairs[], int count, void *room, gpu_difference found[]) {
-  pair_list list = {};
-  found_bytes bytes[GPU_PAIRS];
-  size_t most = 0;
+  found_bytes bytes[GPU_PAIRS], *there = (found_bytes *)room;
   if (count > GPU_PAIRS) return cudaErrorInvalidValue;
-  for (int i = 0; i < count; i++) {
-    list.pair[i] = pairs[i];
-    if (pairs[i].bytes > most) most = pairs[i].bytes;
-  }
-  if (most == 0) return cudaSuccess;
   cudaError_t status = cudaMemset(room, 0, sizeof bytes);
-  if (status) return status;
-  differences_kernel<<<dim3(gpu_blocks((int64_t)(most / sizeof(uint4)) + 1), (unsigned)count), GPU_THREADS>>>(list, (found_bytes *)room);
-  status = cudaGetLastError();
+  for (int i = 0; i < count && !status; i++) {
+    if (pairs[i].bytes == 0) continue;
+    differences_kernel<<<gpu_blocks((int64_t)(pairs[i].bytes / sizeof(uint4)) + 1), GPU_THREADS>>>((const unsigned char *)pairs[i].data, (const unsigned char *)pairs[i].want,
+                                                                                                 (int64_t)pairs[i].bytes, there + i);
+    status = cudaGetLastError();
+  }
   if (!status) status = cudaMemcpy(bytes, room, sizeof bytes, cudaMemcpyDeviceToHost);
   for (int i = 0; i < count && !status; i++) {
-    found[i].last = (int64_t)bytes[i].before_last - 1;
-    found[i].first = bytes[i].after_first ? (int64_t)pairs[i].bytes - (int64_t)bytes[i].after_first : -1;
+    found[i].last = (int64_t)bytes[i].last_plus_1 - 1;
+    found[i].first = bytes[i].last_plus_1 ? (int64_t)pairs[i].bytes - (int64_t)bytes[i].count_minus_first : -1;
   }
   return status;
 }

@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(THREADS) reference_kernel(conv_problem p, conv
 }
 
 /* a = x, b = dy; an output is k, c, r, s. threadIdx.x: which of the block's outputs; threadIdx.y: which rows of the images. */
-__global__ void __launch_bounds__(OUTPUTS *SLICES) reference_wgrad_kernel(conv_problem p, conv_tensor a, conv_tensor b, conv_tensor out, double *value, float *scale,
-                                                                         bool random) {
+__global__ void __launch_bounds__(OUTPUTS *SLICES, 1) reference_wgrad_kernel(conv_problem p, conv_tensor a, conv_tensor b, conv_tensor out, double *value, float *scale,
+                                                                            bool random) {
   __shared__ sums part[SLICES][OUTPUTS];
   const long long index = (long long)blockIdx.x * OUTPUTS + threadIdx.x;
   sums sum = {0, 0};

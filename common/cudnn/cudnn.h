@@ -108,7 +108,7 @@ typedef struct cudnn_baseline {
  * assumed, with some more for split sums; for tensor cores, whose accumulators truncate, 2u a step of 8 products. */
 error_rule cudnn_rule(const cudnn_task *task, unsigned note_bits, bool random);
 
-/* The data that candidates are checked against; the tensors are on the host, in one layout, which need not be the task's. */
+/* The data that candidates are checked against, in one layout, which need not be the task's: on the host, or all of it on the device (conv_reference.room). */
 typedef struct cudnn_truth {
   const conv_tensor *a, *b; /* the pass's inputs (pass_input_a, pass_input_b) */
   const conv_reference *reference;

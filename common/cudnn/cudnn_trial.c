@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/conv/verify.h"
-
 static cudaError_t enqueue(void *context, int set, cudaStream_t stream) { return cudnn_enqueue(&((struct cudnn_turn *)context)->runner, set, stream); }
 
 static cudaError_t poison(void *context) {
@@ -24,19 +22,19 @@ static cudaError_t check(void *context, int first, int count) {
   const cudnn_candidate *plan = &turn->trial->baseline.plan[turn->runner.plan];
   (void)count;
   if (plan->layout != s->t->layout) return cudaSuccess;
-  const cudaError_t status = buffer_download(turn->trial->sets, first, (int)s->output, s->host[s->output].data);
-  if (status) return status;
   const cudnn_task task = {.problem = s->t->problem, .pass = s->t->pass, .dtype = s->t->dtype, .layout = s->t->layout, .epilogue = s->t->epilogue};
   const error_rule rule = cudnn_rule(&task, plan->note_bits, s->reference.random);
-  turn->wrong = !verify_output(&s->host[s->output], &s->reference, COMPARE_BOUND, rule, NULL).right;
-  return cudaSuccess;
+  conv_verdict verdict;
+  const cudaError_t status = trial_judge(s, turn->trial->sets, first, COMPARE_BOUND, rule, NULL, &verdict);
+  turn->wrong = !verdict.right;
+  return status;
 }
 
 int cudnn_trial_open(cudnn_trial *c, trial_state *s, const buffer_sets *sets, const cudnn_options *options, contender contenders[CUDNN_CONTENDERS]) {
   const trial *t = s->t;
   *c = (cudnn_trial){.baseline = {.heuristic = -1}, .state = s, .sets = sets};
   const cudnn_task task = {.problem = t->problem, .pass = t->pass, .dtype = t->dtype, .layout = t->layout, .epilogue = t->epilogue};
-  const cudnn_truth truth = {&s->host[s->input_a], &s->host[s->input_b], &s->reference};
+  const cudnn_truth truth = {trial_input(s, s->input_a), trial_input(s, s->input_b), &s->reference};
   conv_buffers *views = calloc((size_t)sets->count, sizeof *views);
   char error[CUDNN_ERROR] = "no host memory";
   if (t->pass != PASS_FPROP && !epilogue_empty(&t->epilogue)) {

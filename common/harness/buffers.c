@@ -146,6 +146,12 @@ conv_buffers buffer_view(const buffer_sets *sets, int set) {
                         .workspace = buffer_address(sets, set, PART_WORKSPACE)};
 }
 
+cudaError_t buffer_guard(void *device) {
+  unsigned char band[GUARD_BYTES];
+  fill_guard(band);
+  return cudaMemcpy(device, band, sizeof band, cudaMemcpyHostToDevice);
+}
+
 cudaError_t buffer_check(const buffer_sets *sets, int set, int part, bool *damaged, int64_t *where) {
   *damaged = false;
   const unsigned char *data = buffer_address(sets, set, part);

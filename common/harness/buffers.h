@@ -42,6 +42,15 @@ void *buffer_address(const buffer_sets *sets, int set, int part);
 /* What a kernel gets. */
 conv_buffers buffer_view(const buffer_sets *sets, int set);
 
+/* Writes an intact guard of GUARD_BYTES to device memory. */
+cudaError_t buffer_guard(void *device);
+
+/* What became of a part. */
+typedef struct part_state {
+  bool changed, damaged; /* an input is not what it was; a guard */
+  int64_t where;         /* as below */
+} part_state;
+
 /* Looks for a damaged guard byte of one part. *where is its distance: negative before the part (-1: the byte just before), else behind it
  * (0: the byte just behind); of several the nearest. */
 cudaError_t buffer_check(const buffer_sets *sets, int set, int part, bool *damaged, int64_t *where);

@@ -40,6 +40,7 @@ static const char help_text[] =
     "  --which            the kernel that the step's rule takes for every problem and pass, as CSV; runs nothing\n"
     "  --exact            verify on small integers only, value for value; no timing\n"
     "  --no-time          verify only\n"
+    "  --verify WHERE     host or device: where data are made and results compared (default: large problems on the GPU that runs them)\n"
     "  --no-cudnn         do not time cuDNN beside the kernels\n"
     "  --search-cudnn     search its plans again, though the winners of an earlier search are known; it begins with them\n"
     "  --search-seconds S at most S seconds for a problem's search (default 10)\n"
@@ -161,7 +162,7 @@ static int set_batch(conv_problem *p, int batch) {
 }
 
 int options_parse(step_options *o, const conv_step *step, int argc, char **argv) {
-  enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, KERNEL, LIST, WHICH, EXACT, NO_TIME, NO_CUDNN, SEARCH_CUDNN, SEARCH_SECONDS, SEED, CSV, JSON, X, W, DY, OUT, RANDOM, FUSE_LIST, HELP };
+  enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, KERNEL, LIST, WHICH, EXACT, NO_TIME, NO_CUDNN, SEARCH_CUDNN, SEARCH_SECONDS, SEED, CSV, JSON, X, W, DY, OUT, RANDOM, FUSE_LIST, VERIFY, HELP };
   static const struct option table[] = {
       {"shape", required_argument, 0, SHAPE}, {"suite", required_argument, 0, SUITE},   {"batch", required_argument, 0, BATCH},
       {"pass", required_argument, 0, PASS},   {"dtype", required_argument, 0, DTYPE},   {"layout", required_argument, 0, LAYOUT},
@@ -172,6 +173,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       {"dy", required_argument, 0, DY},       {"out", required_argument, 0, OUT},       {"random", required_argument, 0, RANDOM},
       {"help", no_argument, 0, HELP},         {"no-cudnn", no_argument, 0, NO_CUDNN},   {"search-cudnn", no_argument, 0, SEARCH_CUDNN},
       {"search-seconds", required_argument, 0, SEARCH_SECONDS}, {"fuse", required_argument, 0, FUSE_LIST},
+      {"verify", required_argument, 0, VERIFY},
       {0},
   };
   *o = (step_options){.timing = true, .cudnn = true, .seed = 1};
@@ -209,12 +211,20 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       case FUSE_LIST:
         if (epilogue_parse(&o->epilogue, optarg, wrong)) failed = bad("--fuse", "scale, bias, residual and one of relu, relu6, gelu, silu, each once", wrong);
         break;
+      case VERIFY:
+        o->verify = strcmp(optarg, "device") == 0 ? VERIFY_ON_DEVICE : VERIFY_ON_HOST;
+        if (strcmp(optarg, "device") != 0 && strcmp(optarg, "host") != 0) failed = bad("--verify", "host or device", optarg);
+        break;
       case HELP: print_help(step, argv[0]); return 1;
       default: failed = -1; break; /* getopt has printed its line */
     }
   }
   if (!failed && optind < argc) failed = bad(argv[0], "options only (see --help)", argv[optind]);
   if (!failed && !kernels_known(o, step)) failed = bad("--kernel", "auto or kernels of this step (see --help)", o->kernel);
+  if (!failed && o->verify == VERIFY_ON_DEVICE && step->kernels[0]->place == ON_CPU) failed = bad("--verify", "host, where the kernels run", "device");
+#ifdef CUDA_EMULATOR
+  if (!failed && o->verify == VERIFY_ON_DEVICE && emu_tool_name()) failed = bad("--verify", "host under the emulator's checker or counter", "device");
+#endif
   if (!failed && !epilogue_empty(&o->epilogue)) { /* a gradient of filters is stored as it is */
     if (!o->passes[PASS_FPROP] && !o->passes[PASS_DGRAD]) failed = bad("--fuse", "--pass fprop or dgrad", "wgrad");
     o->passes[PASS_WGRAD] = false;

@@ -2,6 +2,9 @@
 #pragma once
 #include "common/harness/registry.h"
 
+/* Where data are made and results compared. */
+typedef enum verify_place { VERIFY_BY_SIZE /* device_check_suits() */, VERIFY_ON_HOST, VERIFY_ON_DEVICE } verify_place;
+
 typedef struct step_options {
   conv_suite suite; /* the problems to run: one from --shape, or a list; none yet if they are to be drawn */
   int random;       /* how many problems to draw, 0: none */
@@ -11,6 +14,7 @@ typedef struct step_options {
   conv_epilogue epilogue; /* of every problem */
   const char *kernel; /* names, between commas, or "auto"; NULL: all of the step */
   bool list, which, exact_only, timing;
+  verify_place verify;
   bool cudnn;        /* time cuDNN's plans beside the kernels */
   bool cudnn_search; /* even where the winners of an earlier search are known */
   int cudnn_seconds; /* of a search; 0: as many as usual */

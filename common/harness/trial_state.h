@@ -1,6 +1,7 @@
 /* Inside a trial: what its verification (trial_verify.c) and its timing (trial_time.c) share. */
 #pragma once
 #include "common/harness/buffers.h"
+#include "common/harness/device_check.h"
 #include "common/harness/plan.h"
 #include "common/conv/reference.h"
 #include "common/harness/trial.h"
@@ -10,6 +11,8 @@
 typedef struct trial_state {
   const trial *t;
   FILE *log;           /* where mismatches are printed */
+  bool on_device;      /* data, reference and comparisons are: then `device` has the inputs, not `host` and `fused` */
+  device_check device;
   conv_tensor host[3]; /* the inputs, and room to download the output */
   conv_tensor scratch; /* to download an input again */
   epilogue_data fused; /* what the epilogue reads, if there is one */
@@ -18,15 +21,24 @@ typedef struct trial_state {
   conv_plan plans[TRIAL_KERNELS]; /* of the trial's kernels, made once */
 } trial_state;
 
-/* Looks for damage around the buffers of a set, and inside the two that the kernel only reads. Returns false with a note, or with the
- * CUDA error that kept it from looking in *status. */
-bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *note, size_t note_size, cudaError_t *status);
+/* Allocates what `host` and `scratch` still lack. Returns 0, or -1: no memory. */
+int trial_host_memory(trial_state *s);
 
-/* Compares what was downloaded of a kernel's output with the reference. */
-conv_verdict trial_verdict(const trial_state *s, const conv_kernel *kernel, compare_mode mode);
+/* An input as it was made, on the device if the trial is. */
+const conv_tensor *trial_input(const trial_state *s, tensor_role role);
 
 /* Copies the inputs into the first set. */
 cudaError_t trial_upload(const trial_state *s, const buffer_sets *sets);
+
+/* Looks for damage around the buffers of a set, and inside those that the kernel only reads. Returns false with a note, or with the
+ * CUDA error that kept it from looking in *status. */
+bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *note, size_t note_size, cudaError_t *status);
+
+/* What a kernel's result is judged by. */
+error_rule trial_rule(const trial_state *s, const conv_kernel *kernel);
+
+/* Compares the output of a set with the reference; mismatches are printed to log (NULL: nowhere). */
+cudaError_t trial_judge(const trial_state *s, const buffer_sets *sets, int set, compare_mode mode, error_rule rule, FILE *log, conv_verdict *verdict);
 
 /* Times the kernels whose rows are right, in turns, on the same buffers, and on a GPU cuDNN's plans among them. Fills the rows' timing, their
  * contenders and what is to be said of cuDNN (its note is "" where it was not asked for). */

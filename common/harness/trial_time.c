@@ -40,14 +40,13 @@ static cudaError_t check_set(timed_kernel *k, int set) {
     row->status = RESULT_WRONG;
     return status;
   }
-  status = buffer_download(k->sets, set, (int)s->output, s->host[s->output].data);
-  if (status) return status;
-  const conv_verdict verdict = trial_verdict(s, k->kernel, COMPARE_BOUND);
-  if (!verdict.right) {
+  conv_verdict verdict;
+  status = trial_judge(s, k->sets, set, COMPARE_BOUND, trial_rule(s, k->kernel), s->log, &verdict);
+  if (!status && !verdict.right) {
     row->status = RESULT_WRONG;
     snprintf(row->note, sizeof row->note, "the last timed sample: %lld elements wrong in buffer set %d", (long long)verdict.mismatches, set);
   }
-  return cudaSuccess;
+  return status;
 }
 
 /* The first, the middle and the last set of the sample: a kernel that only works once, or only on the first set, shows. */

@@ -22,45 +22,12 @@ static double now(void) {
 
 static cudaError_t finish(const trial *t) { return t->place == ON_GPU ? cudaDeviceSynchronize() : cudaSuccess; }
 
-bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *note, size_t note_size, cudaError_t *status) {
-  for (int part = 0; part < PART_COUNT; part++) {
-    if (sets->bytes[part] == 0) continue;
-    static const char *const names[PART_COUNT] = {[PART_RESIDUAL] = "the residual", [PART_SCALE] = "the scale", [PART_BIAS] = "the bias", [PART_WORKSPACE] = "the workspace"};
-    const char *name = names[part] ? names[part] : role_name((tensor_role)part, s->t->pass);
-    bool damaged;
-    int64_t where;
-    if ((*status = buffer_check(sets, set, part, &damaged, &where))) return false;
-    if (damaged) {
-      snprintf(note, note_size, "wrote outside %s: byte %lld %s", name, (long long)(where < 0 ? -where : where + 1), where < 0 ? "before its start" : "after its end");
-      return false;
-    }
-    const conv_tensor *given = part == PART_RESIDUAL ? &s->fused.residual : part == PART_SCALE ? &s->fused.scale : part == PART_BIAS ? &s->fused.bias : &s->host[part];
-    if (part == PART_WORKSPACE || part == (int)s->output) continue;
-    if ((*status = buffer_download(sets, set, part, s->scratch.data))) return false;
-    if (memcmp(s->scratch.data, given->data, tensor_bytes(given)) != 0) {
-      snprintf(note, note_size, "changed its input %s", name);
-      return false;
-    }
-  }
-  return true;
-}
-
-cudaError_t trial_upload(const trial_state *s, const buffer_sets *sets) {
-  cudaError_t status = buffer_upload(sets, (int)s->input_a, s->host[s->input_a].data);
-  if (!status) status = buffer_upload(sets, (int)s->input_b, s->host[s->input_b].data);
-  return status ? status : buffer_upload_fused(sets, &s->fused);
-}
-
-conv_verdict trial_verdict(const trial_state *s, const conv_kernel *kernel, compare_mode mode) {
-  const error_rule rule = {.growth = kernel->growth(s->t->problem, s->reference.random) + epilogue_growth(&s->t->epilogue, s->reference.random), .shared = kernel->shares_error};
-  return verify_output(&s->host[s->output], &s->reference, mode, rule, s->log);
-}
-
 /* Runs one kernel once on fresh buffers and judges everything it left behind. */
 static cudaError_t verify_kernel(trial_state *s, int index, compare_mode mode, result_row *row) {
   const trial *t = s->t;
   const conv_kernel *kernel = t->kernels[index];
   const conv_plan *plan = &s->plans[index];
+  conv_verdict verdict;
   buffer_sets set = buffer_sets_plan_fused(t->place, s->host, &s->fused, plan->workspace_bytes);
   cudaError_t status = buffer_sets_alloc(&set, 1);
   if (status == cudaErrorMemoryAllocation) {
@@ -83,8 +50,7 @@ static cudaError_t verify_kernel(trial_state *s, int index, compare_mode mode, r
     snprintf(row->note, sizeof row->note, "launch failed: %s", cudaGetErrorString(status));
   } else if (!trial_untouched(s, &set, 0, row->note, sizeof row->note, &status)) {
     if (!status) row->status = RESULT_WRONG;
-  } else if (!(status = buffer_download(&set, 0, (int)s->output, s->host[s->output].data))) {
-    const conv_verdict verdict = trial_verdict(s, kernel, mode);
+  } else if (!(status = trial_judge(s, &set, 0, mode, trial_rule(s, kernel), s->log, &verdict))) {
     if (!verdict.right) {
       row->status = RESULT_WRONG;
       snprintf(row->note, sizeof row->note, "%s data: %lld elements wrong", mode == COMPARE_EXACT ? "integer" : "random", (long long)verdict.mismatches);
@@ -97,65 +63,84 @@ static cudaError_t verify_kernel(trial_state *s, int index, compare_mode mode, r
   return status;
 }
 
-/* Data from a file may be anything: refuses what fp32 sums cannot be bounded for. Returns 0, or 2 with a line on stderr. */
-static int check_data(const trial_state *s) {
-  for (int k = 0; k < 2; k++) {
-    const conv_tensor *t = &s->host[k ? s->input_b : s->input_a];
-    for (int64_t i = 0; i < t->count; i++) {
-      if (isfinite(tensor_get(t, i))) continue;
-      int at[4];
-      tensor_coordinates(t, i, at);
-      fprintf(stderr, "%s: expected finite numbers, got %s at (%s) = (%d,%d,%d,%d)\n", s->t->options->npy_in[t->role],
-              isnan(tensor_get(t, i)) ? "nan" : "inf", role_axes(t->role), at[0], at[1], at[2], at[3]);
-      return 2;
-    }
+/* Data from a file may be anything: refuses what is no number. Returns 0, or 2 with a line on stderr. */
+static int check_finite(const trial_state *s, const conv_tensor *t) {
+  for (int64_t i = 0; i < t->count; i++) {
+    if (isfinite(tensor_get(t, i))) continue;
+    int at[4];
+    tensor_coordinates(t, i, at);
+    fprintf(stderr, "%s: expected finite numbers, got %s at (%s) = (%d,%d,%d,%d)\n", s->t->options->npy_in[t->role], isnan(tensor_get(t, i)) ? "nan" : "inf",
+            role_axes(t->role), at[0], at[1], at[2], at[3]);
+    return 2;
   }
-  const conv_tensor *out = &s->reference.shape;
-  const double highest = out->dtype == DTYPE_FP16 ? 65504 : FLT_MAX;
-  for (int64_t i = 0; i < out->count; i++)
-    if (!(s->reference.scale[i] <= highest)) {
-      fprintf(stderr, "--x, --w, --dy: expected data whose sums stay below %g in magnitude (%s), they reach %g\n", highest, dtype_name(out->dtype),
-              (double)s->reference.scale[i]);
-      return 2;
-    }
+  return 0;
+}
+
+/* And what fp32 sums cannot be bounded for. */
+static int check_sums(const trial_state *s) {
+  const conv_reference *ref = &s->reference;
+  const double highest = ref->shape.dtype == DTYPE_FP16 ? 65504 : FLT_MAX;
+  if ((double)ref->largest_scale <= highest) return 0;
+  fprintf(stderr, "--x, --w, --dy: expected data whose sums stay below %g in magnitude (%s), they reach %g\n", highest, dtype_name(ref->shape.dtype), (double)ref->largest_scale);
+  return 2;
+}
+
+static int failed(int status, const char *error) {
+  fprintf(stderr, "%s\n", error);
+  return status;
+}
+
+/* Inputs and reference on the host. Returns what prepare() does. */
+static int prepare_on_host(trial_state *s, const conv_source from[3], uint64_t fused_seed, int magnitude, bool random, char *error, size_t error_size) {
+  const trial *t = s->t;
+  for (int role = 0; role < 3; role++)
+    if (role != (int)s->output && !from[role].given) tensor_fill(&s->host[role], from[role]);
+  epilogue_free(&s->fused);
+  if (epilogue_fill(&s->fused, fused_seed, magnitude)) {
+    snprintf(error, error_size, "no host memory for what the epilogue reads");
+    return failed(1, error);
+  }
+  const bool use_gpu = t->gpu_reference && problem_macs(t->problem) > macs_for_gpu_reference;
+  if (reference_compute(&s->reference, t->problem, t->pass, &s->host[s->input_a], &s->host[s->input_b], random, use_gpu, error, error_size)) return failed(1, error);
+  s->reference.shape.dtype = s->host[s->output].dtype;
+  if (!epilogue_empty(&t->epilogue)) reference_fuse(&s->reference, &t->epilogue, &s->fused);
   return 0;
 }
 
 /* Fills the inputs and computes the reference. mode says which data. Returns 0, 1 or 2 as trial_run does, with a line in `error` and on stderr. */
 static int prepare(trial_state *s, compare_mode mode, int magnitude, char *error, size_t error_size) {
   const trial *t = s->t;
+  const uint64_t fused_seed = t->options->seed * 2 + (uint64_t)mode;
+  const int largest = mode == COMPARE_EXACT ? magnitude : 0;
+  conv_source from[3] = {0}, fused[3];
   bool from_files = false;
-  for (int k = 0; k < 2; k++) {
-    const tensor_role role = k ? s->input_b : s->input_a;
-    const uint64_t seed = t->options->seed * 16 + (uint64_t)mode * 4 + (uint64_t)role;
-    const char *path = mode == COMPARE_BOUND ? t->options->npy_in[role] : NULL;
-    if (path) {
-      from_files = true;
-      if (npy_read(&s->host[role], path, error, error_size)) {
-        fprintf(stderr, "%s\n", error);
-        return 2;
-      }
-    } else if (mode == COMPARE_EXACT) {
-      tensor_fill_integers(&s->host[role], seed, magnitude);
-    } else {
-      tensor_fill_normal(&s->host[role], seed);
-    }
+  for (int role = 0; role < 3; role++) {
+    const char *path = mode == COMPARE_BOUND && role != (int)s->output ? t->options->npy_in[role] : NULL;
+    fused[role] = epilogue_source(role, fused_seed, largest);
+    from[role] = (conv_source){.given = path ? &s->host[role] : NULL, .seed = t->options->seed * 16 + (uint64_t)mode * 4 + (uint64_t)role, .magnitude = largest};
+    if (!path) continue;
+    from_files = true;
+    if (npy_read(&s->host[role], path, error, error_size)) return failed(2, error);
+    if (check_finite(s, &s->host[role])) return 2;
   }
   reference_free(&s->reference);
-  epilogue_free(&s->fused);
-  if (epilogue_fill(&s->fused, t->options->seed * 2 + (uint64_t)mode, mode == COMPARE_EXACT ? magnitude : 0)) {
-    snprintf(error, error_size, "no host memory for what the epilogue reads");
-    fprintf(stderr, "%s\n", error);
-    return 1;
+  if (s->on_device) {
+    const int made = device_check_prepare(&s->device, &s->reference, t, from, fused, !from_files, error, error_size);
+    if (made && made != REFERENCE_NO_ROOM) return failed(1, error);
+    if (made) {
+      device_check_free(&s->device);
+      s->on_device = false;
+      if (trial_host_memory(s)) {
+        snprintf(error, error_size, "no memory to verify, on the device or on the host");
+        return failed(1, error);
+      }
+    }
   }
-  const bool use_gpu = t->gpu_reference && problem_macs(t->problem) > macs_for_gpu_reference;
-  if (reference_compute(&s->reference, t->problem, t->pass, &s->host[s->input_a], &s->host[s->input_b], !from_files, use_gpu, error, error_size)) {
-    fprintf(stderr, "%s\n", error);
-    return 1;
+  if (!s->on_device) {
+    const int status = prepare_on_host(s, from, fused_seed, largest, !from_files, error, error_size);
+    if (status) return status;
   }
-  s->reference.shape.dtype = s->host[s->output].dtype;
-  if (!epilogue_empty(&t->epilogue)) reference_fuse(&s->reference, &t->epilogue, &s->fused);
-  return from_files ? check_data(s) : 0;
+  return from_files ? check_sums(s) : 0;
 }
 
 /* ---------------------------------------------------------------- the whole */
@@ -297,10 +282,12 @@ int trial_run(const trial *t, report *r) {
     fprintf(stderr, "--shape: mb, ic, oc, ih, iw: expected a problem that fits memory: %s\n", why);
     return 2;
   }
+  size_t workspace = 0;
   for (int i = 0; i < t->kernel_count; i++) {
     const conv_kernel *k = t->kernels[i];
     rows[i] = (result_row){.kernel = k, .problem = t->problem, .operation = operation};
     const char *reason = fits ? kernel_plan(k, &operation, &t->machine->device, &s.plans[i]) : why;
+    if (!reason && s.plans[i].workspace_bytes > workspace) workspace = s.plans[i].workspace_bytes;
     if (!reason) continue;
     rows[i].status = fits && s.plans[i].failed ? RESULT_WRONG : RESULT_SKIPPED;
     snprintf(rows[i].note, sizeof rows[i].note, "%s", reason);
@@ -310,9 +297,8 @@ int trial_run(const trial *t, report *r) {
   if (fits) {
     const tensor_role larger = s.host[s.input_a].count > s.host[s.input_b].count ? s.input_a : s.input_b;
     s.scratch = s.fused.residual.count > s.host[larger].count ? s.fused.residual : s.host[larger];
-    for (int role = 0; role < 3 && !status; role++) status = tensor_alloc(&s.host[role]);
-    if (!status) status = tensor_alloc(&s.scratch);
-    if (status) {
+    s.on_device = device_check_suits(t, s.host, &s.fused, workspace);
+    if (trial_host_memory(&s)) {
       fprintf(stderr, "no host memory for %s\n", pass_name(t->pass));
       status = 2;
     }
@@ -322,5 +308,6 @@ int trial_run(const trial *t, report *r) {
   tensor_free(&s.scratch);
   epilogue_free(&s.fused);
   reference_free(&s.reference);
+  device_check_free(&s.device);
   return status;
 }

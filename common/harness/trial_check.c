@@ -1,0 +1,73 @@
+/* What a trial compares, on the host or on the device. See trial_state.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/harness/trial_state.h"
+
+int trial_host_memory(trial_state *s) {
+  int status = 0;
+  for (int role = 0; role < 3 && !status; role++) {
+    const bool wanted = !s->on_device || s->t->options->npy_in[role] || (role == (int)s->output && s->t->options->npy_out);
+    if (wanted && !s->host[role].data) status = tensor_alloc(&s->host[role]);
+  }
+  if (!s->on_device && !status) status = tensor_alloc(&s->scratch);
+  return status;
+}
+
+const conv_tensor *trial_input(const trial_state *s, tensor_role role) { return s->on_device ? &s->device.given[role] : &s->host[role]; }
+
+cudaError_t trial_upload(const trial_state *s, const buffer_sets *sets) {
+  if (s->on_device) return device_check_upload(&s->device, sets);
+  cudaError_t status = buffer_upload(sets, (int)s->input_a, s->host[s->input_a].data);
+  if (!status) status = buffer_upload(sets, (int)s->input_b, s->host[s->input_b].data);
+  return status ? status : buffer_upload_fused(sets, &s->fused);
+}
+
+/* Looks over every part of a set from the host. */
+static cudaError_t look_over(trial_state *s, const buffer_sets *sets, int set, part_state parts[PART_COUNT]) {
+  const conv_tensor *const given[PART_COUNT] = {[TENSOR_X] = &s->host[TENSOR_X], [TENSOR_W] = &s->host[TENSOR_W], [TENSOR_Y] = &s->host[TENSOR_Y],
+                                                [PART_RESIDUAL] = &s->fused.residual, [PART_SCALE] = &s->fused.scale, [PART_BIAS] = &s->fused.bias};
+  cudaError_t status = cudaSuccess;
+  for (int part = 0; part < PART_COUNT && !status; part++) {
+    parts[part] = (part_state){0};
+    status = buffer_check(sets, set, part, &parts[part].damaged, &parts[part].where);
+    if (status || part == (int)s->output || !given[part] || given[part]->count == 0) continue;
+    status = buffer_download(sets, set, part, s->scratch.data);
+    parts[part].changed = !status && memcmp(s->scratch.data, given[part]->data, tensor_bytes(given[part])) != 0;
+  }
+  return status;
+}
+
+bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *note, size_t note_size, cudaError_t *status) {
+  static const char *const names[PART_COUNT] = {[PART_RESIDUAL] = "the residual", [PART_SCALE] = "the scale", [PART_BIAS] = "the bias", [PART_WORKSPACE] = "the workspace"};
+  part_state parts[PART_COUNT];
+  *status = s->on_device ? device_check_parts(&s->device, sets, set, parts) : look_over(s, sets, set, parts);
+  for (int part = 0; part < PART_COUNT && !*status; part++) {
+    const char *name = names[part] || part > TENSOR_Y ? names[part] : role_name((tensor_role)part, s->t->pass);
+    const long long where = parts[part].where;
+    if (parts[part].damaged)
+      snprintf(note, note_size, "wrote outside %s: byte %lld %s", name, where < 0 ? -where : where + 1, where < 0 ? "before its start" : "after its end");
+    else if (parts[part].changed)
+      snprintf(note, note_size, "changed its input %s", name);
+    if (parts[part].damaged || parts[part].changed) return false;
+  }
+  return !*status;
+}
+
+error_rule trial_rule(const trial_state *s, const conv_kernel *kernel) {
+  const bool random = s->reference.random;
+  return (error_rule){.growth = kernel->growth(s->t->problem, random) + epilogue_growth(&s->t->epilogue, random), .shared = kernel->shares_error};
+}
+
+cudaError_t trial_judge(const trial_state *s, const buffer_sets *sets, int set, compare_mode mode, error_rule rule, FILE *log, conv_verdict *verdict) {
+  conv_tensor out = s->host[s->output];
+  *verdict = (conv_verdict){0};
+  const cudaError_t status = out.data ? buffer_download(sets, set, (int)s->output, out.data) : cudaSuccess; /* on the device only for --out */
+  if (status) return status;
+  if (!s->on_device) {
+    *verdict = verify_output(&out, &s->reference, mode, rule, log);
+    return cudaSuccess;
+  }
+  out.data = buffer_address(sets, set, (int)s->output);
+  return verify_on_device(&out, &s->reference, mode, rule, log, verdict);
+}
