@@ -78,6 +78,9 @@ refused "$folder/inf.npy: expected finite numbers, got inf at (n,c,h,w) = (0,0,1
 npy '1, 1, 2, 2' 1e30 1 1 1 >"$folder/huge.npy"
 npy '1, 1, 1, 1' 1e30 >"$folder/huge_w.npy"
 refused '--x, --w, --dy: expected data whose sums stay below 3.40282e+38 in magnitude (fp32), they reach inf' --shape mb1ic1ih2oc1kh1 --pass fprop --kernel 02a --x "$folder/huge.npy" --w "$folder/huge_w.npy"
+refused "$folder/nan.npy: expected finite numbers, got nan at (n,c,h,w) = (0,0,1,0)" --shape mb1ic1ih2oc1kh1 --pass fprop --kernel 02a --x "$folder/nan.npy" --verify device
+refused '--x, --w, --dy: expected data whose sums stay below 3.40282e+38 in magnitude (fp32), they reach inf' --shape mb1ic1ih2oc1kh1 --pass fprop --kernel 02a --x "$folder/huge.npy" --w "$folder/huge_w.npy" --verify device
+refused '--verify: expected host or device, got "gpu"' --verify gpu
 
 out=$("$B/02" --csv same --json same 2>&1 >/dev/null)
 ok "$([ $? -eq 2 ] && [ "$out" = '--json: expected another file than --csv, got same' ] && [ ! -e same ] && echo 0 || echo 1)" "$out"

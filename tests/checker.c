@@ -1,6 +1,8 @@
-/* Does the checker refuse wrong results, and only those? Kernels with one planted defect each run through the harness's own trial. */
+/* Does the checker refuse wrong results, and only those? Kernels with one planted defect each run through the harness's own trial, by either way to verify. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/conv/bound.h"
 #include "common/harness/buffers.h"
@@ -17,7 +19,16 @@ static const char *const defect_names[DEFECTS] = {
     "no defect",         "a NaN",         "one wrong element", "one dropped product", "an unwritten tile", "a write one before the output",
     "a write one past the output", "a write one past the workspace", "a changed input"};
 
+/* Where the buffers are, and who looks. */
+static const struct {
+  const char *name;
+  conv_place place;
+  verify_place verify;
+} ways[] = {{"memory of the CPU", ON_CPU, VERIFY_BY_SIZE}, {"the device's, seen from the host", ON_GPU, VERIFY_ON_HOST}, {"the device's, seen there", ON_GPU, VERIFY_ON_DEVICE}};
+enum { WAYS = sizeof ways / sizeof *ways };
+
 static struct {
+  int way;
   defect planted;
   conv_pass pass;
   conv_dtype dtype;
@@ -26,22 +37,34 @@ static struct {
   bool timing;
 } test;
 
-enum { WORKSPACE_BYTES = 100 };
+enum { WORKSPACE_BYTES = 100, TEXT = 2048 };
 static const char *plan_test(const conv_operation *o, const conv_device *device, conv_plan *plan) { return (void)o, (void)device, plan->workspace_bytes = WORKSPACE_BYTES, NULL; }
 static double growth(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, test.pass), random); }
+
+/* Buffers may be the device's: the kernel works on copies. */
+static void get(void *to, const void *from, size_t bytes) {
+  if (ways[test.way].place == ON_CPU) memcpy(to, from, bytes);
+  else cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost);
+}
+static void put(void *to, const void *from, size_t bytes) {
+  if (ways[test.way].place == ON_CPU) memcpy(to, from, bytes);
+  else cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice);
+}
 
 static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   (void)stream;
   const conv_problem *p = &plan->operation.problem;
   if (test.planted == FAILS) return cudaErrorInvalidValue;
+  if (test.timing && ways[test.way].place == ON_GPU) usleep(6000); /* launches that long are not captured into graphs */
   if (++test.launches > 5 && test.planted == WEARS_OUT) return cudaSuccess; /* right when verified, idle when timed */
   conv_tensor tensors[3];
   void *const data[3] = {b->x, b->w, b->y};
   for (int role = 0; role < 3; role++) {
     tensors[role] = tensor_describe(p, (tensor_role)role, test.dtype, test.layout);
-    tensors[role].data = data[role];
+    if (tensor_alloc(&tensors[role])) return cudaErrorMemoryAllocation;
+    get(tensors[role].data, data[role], tensor_bytes(&tensors[role]));
   }
-  conv_tensor *out = &tensors[pass_output(test.pass)];
+  conv_tensor *out = &tensors[pass_output(test.pass)], *in = &tensors[pass_input_a(test.pass)];
   product_lists lists = list_products(p, test.pass, tensors);
   const int64_t victim = out->count / 2;
   for (int64_t i = 0; i < out->count; i++) {
@@ -52,36 +75,51 @@ static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStre
     if (i == victim && test.planted == DROPPED_PRODUCT) sum -= (double)lists.a[lists.start[i]] * (double)lists.b[lists.start[i]];
     tensor_set(out, i, sum);
   }
+  if (test.planted == CHANGED_INPUT) tensor_set(in, 3, 0.5);
+  put(data[out->role], out->data, tensor_bytes(out));
+  put(data[in->role], in->data, tensor_bytes(in));
   const float one = 1;
-  char *const from = out->data;
-  if (test.planted == WRITE_BEFORE) memcpy(from - dtype_bytes(test.dtype), &one, dtype_bytes(test.dtype));
-  if (test.planted == WRITE_PAST) memcpy(from + tensor_bytes(out), &one, dtype_bytes(test.dtype));
-  if (test.planted == WRITE_PAST_WORKSPACE) ((char *)b->workspace)[WORKSPACE_BYTES] = 1;
-  if (test.planted == CHANGED_INPUT) tensor_set(&tensors[pass_input_a(test.pass)], 3, 0.5);
+  char *const from = data[out->role];
+  if (test.planted == WRITE_BEFORE) put(from - dtype_bytes(test.dtype), &one, dtype_bytes(test.dtype));
+  if (test.planted == WRITE_PAST) put(from + tensor_bytes(out), &one, dtype_bytes(test.dtype));
+  if (test.planted == WRITE_PAST_WORKSPACE) put((char *)b->workspace + WORKSPACE_BYTES, &one, 1);
+  for (int role = 0; role < 3; role++) tensor_free(&tensors[role]);
   free_products(&lists);
   return cudaSuccess;
 }
 
-/* Runs the kernel through a trial; returns the status of its one row. */
-static result_status run_trial(const conv_problem *p) {
-  const conv_kernel kernel = {.name = "test", .idea = "", .place = ON_CPU, .pass = test.pass, .dtype = test.dtype, .layout = test.layout,
+/* Runs the kernel through a trial; returns the status of its one row, and what was printed. */
+static result_status run_trial(const conv_problem *p, char text[TEXT]) {
+  const conv_place place = ways[test.way].place;
+  const conv_kernel kernel = {.name = "test", .idea = "", .place = place, .pass = test.pass, .dtype = test.dtype, .layout = test.layout,
                               .plan = plan_test, .launch_plan = launch, .growth = growth};
-  step_options options = {.seed = 1, .one_shape = true, .timing = test.timing};
+  step_options options = {.seed = 1, .one_shape = true, .timing = test.timing, .verify = ways[test.way].verify};
   machine m;
+  char error[256], *printed;
+  size_t size;
   machine_open_cpu(&m);
-  report r = {.machine = &m, .text = fopen("/dev/null", "w")};
-  const trial t = {.problem = p, .pass = test.pass, .dtype = test.dtype, .layout = test.layout, .place = ON_CPU, .kernels = {&kernel, &kernel},
+  if (place == ON_GPU && machine_open_gpu(&m, error, sizeof error)) return RESULT_SKIPPED;
+  m.device.emulated = false; /* timed wherever it is */
+  report r = {.machine = &m, .text = open_memstream(&printed, &size)};
+  const trial t = {.problem = p, .pass = test.pass, .dtype = test.dtype, .layout = test.layout, .place = place, .kernels = {&kernel, &kernel},
                    .kernel_count = test.planted == FAILS ? 2 : 1, .options = &options, .machine = &m};
   test.launches = 0;
   const int status = trial_run(&t, &r);
   fclose(r.text);
+  snprintf(text, TEXT, "%s", printed);
+  free(printed);
   if (test.planted == FAILS) return status == 1 && r.right == 0 && r.wrong == 1 && r.unverified == 1 ? RESULT_WRONG : RESULT_RIGHT;
   return status == 0 && r.right == 1 && r.wrong == 0 ? RESULT_RIGHT : RESULT_WRONG;
 }
 
+/* Cuts off how long it took: that alone differs from one run to the next. */
+static void without_seconds(char *text) {
+  for (char *from; (from = strstr(text, "  (ran in "));) memmove(from, strchr(from, ')') + 1, strlen(strchr(from, ')')));
+}
+
 static void planted_defects(void) {
   conv_problem p;
-  char error[256];
+  char error[256], text[WAYS][TEXT];
   ok(problem_parse(&p, "g2mb2ic4ih7oc6kh3ph1", error, sizeof error) == 0, "the problem for the planted defects");
   for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
     for (int layout = 0; layout < LAYOUT_COUNT; layout++)
@@ -89,8 +127,14 @@ static void planted_defects(void) {
         for (int planted = 0; planted < DEFECTS; planted++) {
           test.dtype = (conv_dtype)dtype, test.layout = (conv_layout)layout, test.pass = (conv_pass)pass, test.planted = (defect)planted;
           const result_status want = planted == NONE ? RESULT_RIGHT : RESULT_WRONG;
-          ok(run_trial(&p) == want, "%s %s %s: %s is %s", dtype_name(test.dtype), layout_name(test.layout), pass_name(test.pass), defect_names[planted],
-             want == RESULT_RIGHT ? "accepted" : "refused");
+          int as_wanted = 0;
+          for (test.way = 0; test.way < WAYS; test.way++) {
+            as_wanted += run_trial(&p, text[test.way]) == want;
+            without_seconds(text[test.way]);
+          }
+          ok(as_wanted == WAYS, "%s %s %s: %s is %s, in memory of the CPU and of the device, whoever looks", dtype_name(test.dtype), layout_name(test.layout),
+             pass_name(test.pass), defect_names[planted], want == RESULT_RIGHT ? "accepted" : "refused");
+          if (!ok(strcmp(text[1], text[2]) == 0, "... and the host and the device say the same of it")) diag("%s\nand\n%s", text[1], text[2]);
         }
 }
 
@@ -99,13 +143,16 @@ static void planted_in_time(void) {
   conv_problem p;
   char error[256];
   ok(problem_parse(&p, "mb1ic2ih9oc3kh3ph1", error, sizeof error) == 0, "the problem for the timed defects");
-  test.dtype = DTYPE_FP32, test.layout = LAYOUT_NCHW, test.pass = PASS_FPROP, test.timing = true;
-  test.planted = NONE;
-  ok(run_trial(&p) == RESULT_RIGHT, "timed: no defect is accepted");
-  test.planted = WEARS_OUT;
-  ok(run_trial(&p) == RESULT_WRONG, "timed: a kernel that writes nothing from its sixth launch on is refused");
-  test.planted = FAILS, test.timing = false;
-  ok(run_trial(&p) == RESULT_WRONG, "a failed launch is wrong, and the kernel after it is not called right");
+  test.dtype = DTYPE_FP32, test.layout = LAYOUT_NCHW, test.pass = PASS_FPROP;
+  for (test.way = 0; test.way < WAYS; test.way++) {
+    char text[TEXT];
+    test.timing = true, test.planted = NONE;
+    ok(run_trial(&p, text) == RESULT_RIGHT, "%s, timed: no defect is accepted", ways[test.way].name);
+    test.planted = WEARS_OUT;
+    ok(run_trial(&p, text) == RESULT_WRONG && strstr(text, "the last timed sample"), "%s, timed: a kernel that writes nothing from its sixth launch on is refused", ways[test.way].name);
+    test.planted = FAILS, test.timing = false;
+    ok(run_trial(&p, text) == RESULT_WRONG, "%s: a failed launch is wrong, and the kernel after it is not called right", ways[test.way].name);
+  }
 }
 
 /* ---------------------------------------------------------------- right results in other orders of summation */

@@ -43,6 +43,7 @@ cudaError_t gpu_reference(const conv_problem *p, conv_pass pass, const conv_tens
 
 static int launches, fails_at; /* the launch that fails, from 1 on; 0: none */
 static int full_after;         /* launches after which there is no memory for buffers; 0: there is */
+static bool on_device;         /* its buffers are, and so is whoever looks */
 
 /* In place of the C library's: where buffers come from. */
 void *aligned_alloc(size_t alignment, size_t size) {
@@ -57,14 +58,25 @@ static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStre
   if (++launches == fails_at) return cudaErrorLaunchFailure;
   conv_tensor tensors[3];
   void *const data[3] = {b->x, b->w, b->y};
-  for (int role = 0; role < 3; role++) tensors[role] = tensor_describe(p, (tensor_role)role, DTYPE_FP32, LAYOUT_NCHW), tensors[role].data = data[role];
-  const conv_inputs in = {.a_shape = tensors[TENSOR_X], .b_shape = tensors[TENSOR_W], .a = b->x, .b = b->w};
-#pragma omp parallel for schedule(dynamic, 64)
-  for (int64_t i = 0; i < tensors[TENSOR_Y].count; i++) {
-    int at[4];
-    tensor_coordinates(&tensors[TENSOR_Y], i, at);
-    tensor_set(&tensors[TENSOR_Y], i, definition_element(p, PASS_FPROP, &in, at).value);
+  for (int role = 0; role < 3; role++) {
+    tensors[role] = tensor_describe(p, (tensor_role)role, DTYPE_FP32, LAYOUT_NCHW);
+    const size_t bytes = tensor_bytes(&tensors[role]);
+    tensors[role].data = malloc(bytes);
+    if (!tensors[role].data) return cudaErrorMemoryAllocation;
+    if (on_device) cudaMemcpy(tensors[role].data, data[role], bytes, cudaMemcpyDeviceToHost);
+    else memcpy(tensors[role].data, data[role], bytes);
   }
+  conv_tensor *y = &tensors[TENSOR_Y];
+  const conv_inputs in = {.a_shape = tensors[TENSOR_X], .b_shape = tensors[TENSOR_W], .a = tensors[TENSOR_X].data, .b = tensors[TENSOR_W].data};
+#pragma omp parallel for schedule(dynamic, 64)
+  for (int64_t i = 0; i < y->count; i++) {
+    int at[4];
+    tensor_coordinates(y, i, at);
+    tensor_set(y, i, definition_element(p, PASS_FPROP, &in, at).value);
+  }
+  if (on_device) cudaMemcpy(b->y, y->data, tensor_bytes(y), cudaMemcpyHostToDevice);
+  else memcpy(b->y, y->data, tensor_bytes(y));
+  for (int role = 0; role < 3; role++) tensor_free(&tensors[role]);
   return cudaSuccess;
 }
 
@@ -90,14 +102,17 @@ static void run(bool large, int kernels, step_options options, bool gpu_referenc
   char error[512], folder[] = "/tmp/unverified-XXXXXX", csv[64], json[64];
   machine m;
   machine_open_cpu(&m);
+  const conv_place place = on_device ? ON_GPU : ON_CPU;
+  if (on_device && machine_open_gpu(&m, error, sizeof error)) exit(2);
   if (!mkdtemp(folder) || problem_parse(&p, large ? "mb1ic32ih50oc32kh3ph1" : "mb1ic2ih9oc3kh3ph1", error, sizeof error)) exit(2);
   snprintf(csv, sizeof csv, "%s/csv", folder), snprintf(json, sizeof json, "%s/json", folder);
-  const conv_kernel first = {.name = "first", .idea = "", .place = ON_CPU, .pass = PASS_FPROP, .layout = LAYOUT_NCHW, .plan = plain_plan,
+  const conv_kernel first = {.name = "first", .idea = "", .place = place, .pass = PASS_FPROP, .layout = LAYOUT_NCHW, .plan = plain_plan,
                              .launch_plan = launch, .growth = growth};
   conv_kernel second = first;
   second.name = "second";
   options.seed = 1, options.one_shape = true;
-  const trial t = {.problem = &p, .pass = PASS_FPROP, .layout = LAYOUT_NCHW, .place = ON_CPU, .kernels = {&first, &second}, .kernel_count = kernels,
+  if (on_device) options.verify = VERIFY_ON_DEVICE;
+  const trial t = {.problem = &p, .pass = PASS_FPROP, .layout = LAYOUT_NCHW, .place = place, .kernels = {&first, &second}, .kernel_count = kernels,
                    .options = &options, .machine = &m, .gpu_reference = gpu_reference_too};
   report r;
   if (report_open(&r, &m, csv, json, error, sizeof error)) exit(2);
@@ -121,6 +136,7 @@ static void nothing_right(const char *what) {
   if (!ok(good, "%s: nothing is called right", what)) diag("closed with %d; %s", out.closed, out.text);
 }
 
+/* By either way to verify. */
 static void references(void) {
   const step_options plain = {0}, exact = {.exact_only = true};
   run(true, 1, plain, true, plain_growth_fprop);
@@ -190,7 +206,12 @@ static void no_elements(void) {
 int main(void) {
   plan(0);
   if (!freopen("/dev/null", "w", stderr)) return 1; /* the harness tells what goes wrong; here that is on purpose */
-  references();
+  for (int device = 0; device < 2; device++) {
+    on_device = device;
+    printf("# verified on the %s\n", on_device ? "device" : "host");
+    references();
+  }
+  on_device = false;
   timing();
   no_elements();
   return done_testing();

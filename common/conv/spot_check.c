@@ -43,7 +43,8 @@ static void needed(const conv_problem *p, conv_pass pass, const int at[4], box *
 
 /* Puts a part of a tensor where it belongs in an array of all its elements in logical order. */
 static void fill(float *values, const conv_tensor *t, const conv_source *from, const box *b) {
-#pragma omp parallel for collapse(3)
+  const int64_t images = b->to[0] - b->from[0], rows = (b->to[1] - b->from[1]) * (int64_t)(b->to[2] - b->from[2]);
+#pragma omp parallel for collapse(3) if (images * rows > 1000)
   for (int i = b->from[0]; i < b->to[0]; i++)
     for (int j = b->from[1]; j < b->to[1]; j++)
       for (int k = b->from[2]; k < b->to[2]; k++)
