@@ -7,14 +7,12 @@
 #include "common/conv/spot_check.h"
 #include "common/harness/timing.h"
 
-/* Fewer multiply-adds and fewer elements than these are as quick on the host. */
-static const double many_macs = 2e7, many_elements = 4e6;
 /* What cuDNN may want beside the trial's buffers: its workspace (cudnn_options.workspace_limit), and as much again for a heuristic's. */
 static const double cudnn_bytes = 2147483648.0;
 
 bool device_check_suits(const trial *t, const conv_tensor shapes[3], const epilogue_data *fused, size_t workspace_bytes) {
   const double elements = (double)shapes[TENSOR_X].count + (double)shapes[TENSOR_W].count + (double)shapes[TENSOR_Y].count;
-  const bool large = problem_macs(t->problem) > many_macs || elements > many_elements;
+  const bool large = problem_macs(t->problem) > MANY_MACS || elements > MANY_ELEMENTS;
   const verify_place asked = t->options->verify;
   if (t->place != ON_GPU || asked == VERIFY_ON_HOST) return false;
   if (asked == VERIFY_BY_SIZE && (t->machine->device.emulated || !large)) return false;

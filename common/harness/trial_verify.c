@@ -11,9 +11,6 @@
 #include "common/harness/trial_state.h"
 #include "common/conv/verify.h"
 
-/* A problem of more multiply-adds than this is worth the GPU's reference. */
-static const double macs_for_gpu_reference = 2e7;
-
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -100,7 +97,7 @@ static int prepare_on_host(trial_state *s, const conv_source from[3], uint64_t f
     snprintf(error, error_size, "no host memory for what the epilogue reads");
     return failed(1, error);
   }
-  const bool use_gpu = t->gpu_reference && problem_macs(t->problem) > macs_for_gpu_reference;
+  const bool use_gpu = t->gpu_reference && problem_macs(t->problem) > MANY_MACS;
   if (reference_compute(&s->reference, t->problem, t->pass, &s->host[s->input_a], &s->host[s->input_b], random, use_gpu, error, error_size)) return failed(1, error);
   s->reference.shape.dtype = s->host[s->output].dtype;
   if (!epilogue_empty(&t->epilogue)) reference_fuse(&s->reference, &t->epilogue, &s->fused);
