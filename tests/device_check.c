@@ -290,7 +290,7 @@ static void prepared(void) {
   for (int i = 0; i < PROBLEMS; i++) {
     const conv_problem p = problem_random((uint64_t)i + 900);
     const step_options options = {.verify = VERIFY_ON_DEVICE};
-    const conv_epilogue some = {.scale = i & 1, .bias = i & 2, .residual = i & 4, .activation = (conv_activation)(i % ACTIVATION_COUNT)};
+    const conv_epilogue some = {.scale = i & 1, .bias = i & 2, .residual = i & 4, .activation = (conv_activation)(i % ACTIVATION_COUNT), .fp32 = i % 5 == 0};
     const trial t = {.problem = &p, .pass = (conv_pass)(i % 2), .dtype = (conv_dtype)(i / 2 % 2), .layout = (conv_layout)(i / 4 % 2), .place = ON_GPU, .options = &options,
                      .machine = the_machine(), .epilogue = i < PROBLEMS / 2 ? some : (conv_epilogue){0}};
     trial plain = t;
@@ -304,11 +304,12 @@ static void prepared(void) {
     device_check d = {0};
     conv_reference device, host;
     char error[512] = "";
-    conv_tensor shape = tensor_describe(&p, pass_output(plain.pass), plain.dtype, plain.layout);
+    conv_tensor shape = operation_tensor(&p, plain.pass, &plain.epilogue, pass_output(plain.pass), plain.dtype, plain.layout);
     epilogue_data data = epilogue_describe(&plain.epilogue, &shape);
     if (epilogue_fill(&data, 5, 0) || reference_compute(&host, &p, plain.pass, &host_a, &host_b, true, false, error, sizeof error)) exit(2);
+    host.shape.dtype = shape.dtype;
     if (!epilogue_empty(&plain.epilogue)) reference_fuse(&host, &plain.epilogue, &data);
-    bool equal = device_check_prepare(&d, &device, &plain, from, fused, true, error, sizeof error) == 0 && device.shape.count == host.shape.count &&
+    bool equal = device_check_prepare(&d, &device, &plain, from, fused, true, error, sizeof error) == 0 && device.shape.count == host.shape.count && device.shape.dtype == shape.dtype &&
                  device.terms == host.terms && device.random && fabs((double)device.largest_scale - (double)host.largest_scale) <= 1e-6 * (double)host.largest_scale;
     if (!equal) diag("%s", error);
     bool empty = true; /* every window lies in the padding: whatever the data, all sums are 0 */
@@ -329,7 +330,7 @@ static void prepared(void) {
       conv_source *const lie = k < 2 ? &lied_from[k] : &lied_fused[k - 2];
       *lie = (conv_source){.seed = 777};
       tried++;
-      refused += spot_check(&device, &p, plain.pass, lied_from, &plain.epilogue, lied_fused, error, sizeof error) == -1 && strstr(error, "disagrees with the CPU's definition") != NULL;
+      refused += spot_check(&device, &p, plain.pass, plain.dtype, lied_from, &plain.epilogue, lied_fused, error, sizeof error) == -1 && strstr(error, "disagrees with the CPU's definition") != NULL;
     }
     if (equal) reference_free(&device);
     reference_free(&host);

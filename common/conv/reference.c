@@ -56,7 +56,7 @@ int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass
   if (status) snprintf(error, error_size, "no memory for the reference of %zu elements", count);
   if (status == 0 && ref->by_gpu) {
     const conv_source from[2] = {{.given = a}, {.given = b}};
-    status = spot_check(ref, p, pass, from, NULL, NULL, error, error_size);
+    status = spot_check(ref, p, pass, a->dtype, from, NULL, NULL, error, error_size);
   } else if (status == 0) {
     const conv_inputs in = {.a_shape = *a, .b_shape = *b, .a = floats_a, .b = floats_b};
     by_cpu(ref, p, pass, &in, random);

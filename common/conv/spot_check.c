@@ -78,9 +78,9 @@ static void apply(const conv_epilogue *e, const conv_source from[3], const conv_
   *scale = epilogue_scale(e, *scale, s, b, r);
 }
 
-int spot_check(const conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_source from[2], const conv_epilogue *e, const conv_source fused[3],
-               char *error, size_t error_size) {
-  const conv_tensor a = tensor_describe(p, pass_input_a(pass), ref->shape.dtype, LAYOUT_NCHW), b = tensor_describe(p, pass_input_b(pass), ref->shape.dtype, LAYOUT_NCHW);
+int spot_check(const conv_reference *ref, const conv_problem *p, conv_pass pass, conv_dtype dtype, const conv_source from[2], const conv_epilogue *e,
+               const conv_source fused[3], char *error, size_t error_size) {
+  const conv_tensor a = tensor_describe(p, pass_input_a(pass), dtype, LAYOUT_NCHW), b = tensor_describe(p, pass_input_b(pass), dtype, LAYOUT_NCHW);
   float *floats_a = calloc((size_t)a.count, sizeof *floats_a), *floats_b = calloc((size_t)b.count, sizeof *floats_b); /* pages that nobody writes take no memory */
   const conv_inputs in = {.a_shape = a, .b_shape = b, .a = floats_a, .b = floats_b};
   double value[SAMPLES];

@@ -49,7 +49,7 @@ int device_check_prepare(device_check *d, conv_reference *ref, const trial *t, c
   const tensor_role a = pass_input_a(t->pass), b = pass_input_b(t->pass);
   const conv_epilogue *e = epilogue_empty(&t->epilogue) ? NULL : &t->epilogue;
   device_check_free(d);
-  for (int role = 0; role < 3; role++) d->given[role] = tensor_describe(t->problem, (tensor_role)role, t->dtype, t->layout);
+  for (int role = 0; role < 3; role++) d->given[role] = operation_tensor(t->problem, t->pass, &t->epilogue, (tensor_role)role, t->dtype, t->layout);
   d->fused = epilogue_describe(&t->epilogue, &d->given[pass_output(t->pass)]);
   cudaError_t status = make_all(d, t, from, fused);
   if (status == cudaErrorMemoryAllocation) {
@@ -60,13 +60,14 @@ int device_check_prepare(device_check *d, conv_reference *ref, const trial *t, c
   if (!status) {
     const int made = reference_compute_on_device(ref, t->problem, t->pass, &d->given[a], &d->given[b], random, error, error_size);
     if (made) return made;
+    ref->shape.dtype = d->given[pass_output(t->pass)].dtype;
     if (e) status = reference_fuse_on_device(ref, e, &d->fused);
   }
   if (status) {
     snprintf(error, error_size, "data and reference on the device: %s", cudaGetErrorString(status));
     return -1;
   }
-  return spot_check(ref, t->problem, t->pass, (const conv_source[2]){from[a], from[b]}, e, fused, error, error_size);
+  return spot_check(ref, t->problem, t->pass, t->dtype, (const conv_source[2]){from[a], from[b]}, e, fused, error, error_size);
 }
 
 void device_check_free(device_check *d) {
