@@ -26,5 +26,5 @@ for file in "${step}"_*/*.cu; do
       shared = match($0, /[0-9]+ bytes smem/) ? substr($0, RSTART) + 0 : 0
       match($0, /Used [0-9]+/)
       print version ",90a," kernel "," name "," substr($0, RSTART + 5, RLENGTH - 5) "," shared "," spills
-    }'
+    }' | LC_ALL=C sort # whatever order the source names its templates in
 done
