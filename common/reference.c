@@ -12,7 +12,7 @@
 static float scale_of(const conv_sums *sums, bool random) { return round_scale(random ? sqrt(sums->square) : sums->absolute); }
 
 static void by_cpu(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_inputs *in, bool random) {
-#pragma omp parallel for schedule(dynamic, 64)
+#pragma omp parallel for schedule(dynamic, 64) if (ref->shape.count * ref->terms >= 8 * TENSOR_THREADS)
   for (int64_t i = 0; i < ref->shape.count; i++) {
     int at[4];
     tensor_coordinates(&ref->shape, i, at);

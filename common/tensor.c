@@ -69,12 +69,12 @@ void tensor_coordinates(const conv_tensor *t, int64_t offset, int at[4]) {
 }
 
 void tensor_fill_normal(conv_tensor *t, uint64_t seed) {
-#pragma omp parallel for
+#pragma omp parallel for if (t->count >= TENSOR_THREADS)
   for (int64_t i = 0; i < t->count; i++) tensor_set(t, tensor_offset(t, i), random_normal(seed, (uint64_t)i));
 }
 
 void tensor_fill_integers(conv_tensor *t, uint64_t seed, int magnitude) {
-#pragma omp parallel for
+#pragma omp parallel for if (t->count >= TENSOR_THREADS)
   for (int64_t i = 0; i < t->count; i++) {
     const int value = 1 + (int)random_below(seed, (uint64_t)i, 2 * (uint64_t)magnitude); /* 1 .. 2m */
     tensor_set(t, tensor_offset(t, i), value > magnitude ? magnitude - value : value);
@@ -84,7 +84,7 @@ void tensor_fill_integers(conv_tensor *t, uint64_t seed, int magnitude) {
 float *tensor_to_float(const conv_tensor *t) {
   float *values = malloc((size_t)t->count * sizeof *values);
   if (!values) return NULL;
-#pragma omp parallel for
+#pragma omp parallel for if (t->count >= TENSOR_THREADS)
   for (int64_t i = 0; i < t->count; i++) values[i] = tensor_get(t, i);
   return values;
 }

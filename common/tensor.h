@@ -31,6 +31,9 @@ int tensor_alloc(conv_tensor *t);
 void tensor_free(conv_tensor *t);
 static inline size_t tensor_bytes(const conv_tensor *t) { return (size_t)t->count * dtype_bytes(t->dtype); }
 
+/* From so many elements on, a loop over them is shared among threads: with fewer, starting those takes longer than the loop. */
+enum { TENSOR_THREADS = 1 << 13 };
+
 /* Element at a memory offset (in elements), as a float: exact for both dtypes. */
 float tensor_get(const conv_tensor *t, int64_t offset);
 void tensor_set(conv_tensor *t, int64_t offset, double value); /* rounds to the dtype */

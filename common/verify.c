@@ -49,7 +49,7 @@ conv_verdict verify_output(const conv_tensor *out, const conv_reference *ref, co
   const error_rule plain = {.growth = growth_chain_fp32((double)ref->terms, ref->random)};
   int64_t mismatches = 0;
   double worst = 0, worst_plain = 0;
-#pragma omp parallel for reduction(+ : mismatches) reduction(max : worst, worst_plain)
+#pragma omp parallel for reduction(+ : mismatches) reduction(max : worst, worst_plain) if (out->count >= TENSOR_THREADS)
   for (int64_t i = 0; i < out->count; i++) {
     if (!element_is_right(out, ref, i, mode, rule)) mismatches++;
     if (mode == COMPARE_EXACT) continue;
