@@ -20,6 +20,32 @@ DEFECT(shared_halves)(float *y) {
 /* The same between blocks, in global memory. */
 DEFECT(global_halves)(float *y) { ((__half *)y)[(WRONG ? blockIdx.x / 2 : blockIdx.x) + 2 * threadIdx.x * gridDim.x] = __float2half(1); }
 
+/* One block writes a word, another a half, of the next word; wrong: of that one. */
+DEFECT(word_and_half)(float *y) {
+  const int i = 2 * threadIdx.x, half = WRONG ? 1 : 2;
+  blockIdx.x == 0 ? (void)(y[i] = 1) : (void)(((__half *)y)[2 * i + half] = __float2half(1));
+}
+
+/* Four words at once, read, and written, where another warp has been: beyond a barrier; wrong: before it, at the last of the four. */
+DEFECT(shared_four_read)(float *y) {
+  __shared__ float4 line[16];
+  float *words = (float *)line;
+  words[threadIdx.x] = 1;
+  __syncthreads();
+  if (threadIdx.x == 0) words[35] = 2;
+  if (!WRONG) __syncthreads();
+  if (threadIdx.x >= 32 && threadIdx.x < 48) ((float4 *)y)[threadIdx.x] = line[threadIdx.x - 32];
+}
+DEFECT(shared_four_written)(float *y) {
+  __shared__ float4 line[16];
+  const float *words = (const float *)line;
+  if (threadIdx.x < 16) line[threadIdx.x] = make_float4(1, 2, 3, 4);
+  __syncthreads();
+  if (threadIdx.x == 0) y[0] = words[35];
+  if (!WRONG) __syncthreads();
+  if (threadIdx.x >= 32 && threadIdx.x < 48) line[threadIdx.x - 32] = make_float4(5, 6, 7, 8);
+}
+
 /* Bytes: written as bytes, read as words, the first too few. */
 DEFECT(shared_bytes)(float *y) {
   __shared__ unsigned char bytes[128];
@@ -133,6 +159,13 @@ DEFECT(vector_tail)(float *y) { ((float4 *)y)[threadIdx.x + (WRONG ? 4096 / 4 - 
 DEFECT(freed)(float *y) { y[threadIdx.x] = 1; }
 DEFECT(pinned)(float *y) { y[threadIdx.x] += 1; }
 
+/* Memory that was freed and allocated again has forgotten what was written there, and by whom. */
+DEFECT(again)(float *y) {
+  if (!WRONG) ((__half *)y)[2 * threadIdx.x] = ((__half *)y)[2 * threadIdx.x + 1] = __float2half(1);
+  const float before = y[threadIdx.x];
+  y[threadIdx.x] = before + 1;
+}
+
 typedef void (*kernel)(float *);
 static const struct test {
   const char *name;
@@ -142,7 +175,8 @@ static const struct test {
 #define TEST(name, blocks, threads, shared) {#name, name<false>, name<true>, blocks, threads, shared}
     TEST(shared_halves, 1, 64, 0), TEST(global_halves, 4, 16, 0), TEST(shared_bytes, 1, 64, 0), TEST(last_block, 9, 1, 0), TEST(device_variable, 4, 1, 0), TEST(global_neighbour, 3, 64, 0), TEST(global_twice, 1, 64, 0),
     TEST(local_memory, 1, 64, 0),  TEST(constant, 1, 32, 0), TEST(row_end, 1, 17, 0),      TEST(atomics, 1, 64, 0),       TEST(named_barrier, 1, 96, 0), TEST(parts, 1, 64, 96 * sizeof(float)),
-    TEST(vector_tail, 1, 64, 0),   TEST(freed, 1, 32, 0),         TEST(pinned, 1, 32, 0),
+    TEST(vector_tail, 1, 64, 0),   TEST(freed, 1, 32, 0),         TEST(pinned, 1, 32, 0),     TEST(again, 1, 32, 0),
+    TEST(word_and_half, 2, 8, 0),  TEST(shared_four_read, 1, 64, 0), TEST(shared_four_written, 1, 64, 0),
 };
 
 static cudaError_t run(const struct test *t, bool wrong) {
@@ -157,6 +191,11 @@ static cudaError_t run(const struct test *t, bool wrong) {
     y = host;
   }
   if (strcmp(t->name, "freed") == 0 && wrong) cudaFree(y);
+  if (strcmp(t->name, "again") == 0) {
+    again<false><<<1, 32>>>(y);
+    cudaFree(y);
+    if (cudaMalloc(&y, 4096 * sizeof(float)) != cudaSuccess) return cudaErrorMemoryAllocation;
+  }
   const kernel k = wrong ? t->wrong : t->right;
   k<<<t->blocks, t->threads, t->shared>>>(y);
   return cudaDeviceSynchronize();

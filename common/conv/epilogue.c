@@ -68,7 +68,7 @@ int epilogue_exact_factor(const conv_epilogue *e) { return own_roundings[e->acti
 
 void reference_fuse(conv_reference *ref, const conv_epilogue *e, const epilogue_data *data) {
   float largest = 0;
-#pragma omp parallel for reduction(max : largest)
+#pragma omp parallel for reduction(max : largest) if (ref->shape.count >= TENSOR_THREADS)
   for (int64_t i = 0; i < ref->shape.count; i++) {
     int at[4];
     tensor_coordinates(&ref->shape, i, at);
@@ -113,7 +113,7 @@ int operation_reference(conv_reference *ref, const conv_operation *o, const conv
       reference_free(ref);
       return -1;
     }
-#pragma omp parallel for
+#pragma omp parallel for if (ref->shape.count >= TENSOR_THREADS)
     for (int64_t i = 0; i < ref->shape.count; i++) {
       int at[4];
       tensor_coordinates(&ref->shape, i, at);

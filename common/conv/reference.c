@@ -11,7 +11,7 @@
 #include "common/conv/spot_check.h"
 
 static void by_cpu(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_inputs *in, bool random) {
-#pragma omp parallel for schedule(dynamic, 64)
+#pragma omp parallel for schedule(dynamic, 64) if (ref->shape.count * ref->terms >= 8 * TENSOR_THREADS)
   for (int64_t i = 0; i < ref->shape.count; i++) {
     int at[4];
     tensor_coordinates(&ref->shape, i, at);

@@ -46,7 +46,7 @@ double source_value(const conv_source *from, int64_t index) {
 }
 
 void tensor_fill(conv_tensor *t, conv_source from) {
-#pragma omp parallel for
+#pragma omp parallel for if (t->count >= TENSOR_THREADS)
   for (int64_t i = 0; i < t->count; i++) tensor_set(t, tensor_offset(t, i), source_value(&from, i));
 }
 
@@ -56,7 +56,7 @@ void tensor_fill_integers(conv_tensor *t, uint64_t seed, int magnitude) { tensor
 float *tensor_to_float(const conv_tensor *t) {
   float *values = malloc((size_t)t->count * sizeof *values);
   if (!values) return NULL;
-#pragma omp parallel for
+#pragma omp parallel for if (t->count >= TENSOR_THREADS)
   for (int64_t i = 0; i < t->count; i++) values[i] = tensor_get(t, i);
   return values;
 }

@@ -36,6 +36,9 @@ static inline size_t tensor_bytes(const conv_tensor *t) { return (size_t)t->coun
 /* A number as the dtype keeps it: exact as a float for both. */
 static inline HOST_DEVICE float dtype_round(double value, conv_dtype dtype) { return dtype == DTYPE_FP16 ? half_to_float(half_from_double(value)) : (float)value; }
 
+/* From so many elements on, a loop over them is shared among threads: with fewer, starting those takes longer than the loop. */
+enum { TENSOR_THREADS = 1 << 13 };
+
 /* Element at a memory offset (in elements), as a float. */
 static inline HOST_DEVICE float tensor_get(const conv_tensor *t, int64_t offset) {
   return t->dtype == DTYPE_FP16 ? half_to_float(((const uint16_t *)t->data)[offset]) : ((const float *)t->data)[offset];

@@ -31,7 +31,7 @@ conv_verdict verify_output(const conv_tensor *out, const conv_reference *ref, co
   const conv_judge j = judge_of(out, ref, mode, rule);
   int64_t mismatches = 0;
   double worst = 0, plain = 0;
-#pragma omp parallel for reduction(+ : mismatches) reduction(max : worst, plain)
+#pragma omp parallel for reduction(+ : mismatches) reduction(max : worst, plain) if (out->count >= TENSOR_THREADS)
   for (int64_t i = 0; i < out->count; i++) mismatches += judge_wrong(&j, (double)tensor_get(out, i), ref->value[i], ref->scale[i], &worst, &plain);
   if (mismatches && log) {
     fprintf(log, "    %lld of %lld elements wrong\n", (long long)mismatches, (long long)out->count);

@@ -131,7 +131,7 @@ int step_main(const conv_step *step, int argc, char **argv) {
   const bool has_gpu = machine_open_gpu(&gpu, error, sizeof error) == 0;
   if (on_cpu) {
     machine_open_cpu(&m);
-    if (step->measure_peaks && options.timing && !options.list && !options.which) step->measure_peaks(&m.peaks);
+    if (step->measure_peaks && options.timing && !options.exact_only && !options.list && !options.which) step->measure_peaks(&m.peaks);
   } else if (has_gpu) {
     m = gpu;
   } else {

@@ -1,7 +1,7 @@
 /* What the checker's files share. The checker watches every access that an instrumented kernel makes:
  *
  *   check_hooks.c   the functions that instrumented code calls, and what they do when all is well
- *   check_global.c  shadow of global memory: which bytes may be touched, which were written, which block came by
+ *   check_global.c  shadow of global memory: which bytes may be touched, which were written, which block came by; check_pages.c its memory
  *   check_shared.c  shadow of shared memory: who wrote, who read, and what barriers have ordered since
  *   check_arrays.c  arrays inside an allocation and their names
  *   check_order.c   order between the blocks of a launch, by fences and atomics
@@ -78,6 +78,16 @@ typedef struct emu_shadow {
   uint64_t serial;     /* "allocation 3" */
   bool marked;         /* it has named arrays, and the rest is out of bounds */
 } emu_shadow;
+
+/* 4-byte groups, and four more that nobody may touch: a 16-byte access at the end looks there. */
+static inline size_t emu_groups(const emu_shadow *s) { return (s->bytes + 3) / 4 + 4; }
+
+/* Entries of `seen` and `who`: one for each group, two for its halves. */
+static inline size_t emu_entries(const emu_shadow *s) { return 3 * emu_groups(s); }
+
+/* check_pages.c: memory for the shadow of so many bytes, and back. Of `who` only what `seen` has something for means anything. */
+void emu_pages_take(emu_shadow *s);
+void emu_pages_give(const emu_shadow *s);
 
 emu_shadow *emu_shadow_at(uintptr_t address); /* the last that starts at or before it; NULL if there is none */
 void emu_shadow_begin_launch(emu_launch *launch); /* gives it its mark */

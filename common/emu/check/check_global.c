@@ -47,29 +47,11 @@ static const emu_shadow *nearest(uintptr_t address) {
   return address - (below->start + below->bytes) <= above->start - address ? below : above;
 }
 
-/* Pages of zeros that cost nothing until somebody touches them. */
-static void *pages(size_t bytes) {
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) {
-    fprintf(stderr, "emulator check: no memory for the shadow of an allocation\n");
-    abort();
-  }
-  return p;
-}
-
-/* 4-byte groups, and four more that nobody may touch: a 16-byte access at the end looks there. */
-static size_t groups(const emu_shadow *s) { return (s->bytes + 3) / 4 + 4; }
-
-/* Entries of `seen` and `who`: one for each group, two for its halves. */
-static size_t entries(const emu_shadow *s) { return 3 * groups(s); }
-
 void emu_shadow_allocated(void *start, size_t bytes, uint64_t serial, bool pinned) {
   emu_shadow *s = calloc(1, sizeof *s);
   if (s == NULL) abort();
   *s = (emu_shadow){.start = (uintptr_t)start, .bytes = bytes, .serial = serial};
-  s->state = pages(groups(s));
-  s->seen = pages(entries(s) * sizeof *s->seen);
-  s->who = pages(entries(s) * sizeof *s->who);
+  emu_pages_take(s);
   s->has_halves = calloc(1, sizeof *s->has_halves);
   if (s->has_halves == NULL) abort();
   emu_shadow_set(s, 0, bytes, 0, pinned ? 0xFF : 0x0F); /* the host writes pinned memory unseen */
@@ -98,9 +80,7 @@ void emu_shadow_freed(void *start) {
   pthread_mutex_unlock(&lock);
   if (s == NULL) return;
   emu_arrays_forget(s);
-  munmap(s->state, groups(s));
-  munmap(s->seen, entries(s) * sizeof *s->seen);
-  munmap(s->who, entries(s) * sizeof *s->who);
+  emu_pages_give(s);
   free(s->has_halves);
   free(s);
 }
@@ -130,7 +110,7 @@ uint64_t emu_shadow_oldest(void) { return oldest; }
 /* After EMU_SERIALS launches their marks repeat: what is left of the old ones has to go. Best when nobody wants to know of them any more. */
 void emu_shadow_begin_launch(emu_launch *launch) {
   if (mark == EMU_SERIALS || (mark > EMU_SERIALS / 2 && launch->before.count == 0)) {
-    for (size_t i = 0; i < count; i++) madvise(shadows[i]->seen, entries(shadows[i]) * sizeof *shadows[i]->seen, MADV_DONTNEED);
+    for (size_t i = 0; i < count; i++) madvise(shadows[i]->seen, emu_entries(shadows[i]) * sizeof *shadows[i]->seen, MADV_DONTNEED);
     mark = 0;
     launch->before.count = launch->after.count = 0;
   }
@@ -144,14 +124,13 @@ void emu_shadow_begin_launch(emu_launch *launch) {
 void emu_shadow_set(emu_shadow *s, size_t offset, size_t bytes, uint8_t clear, uint8_t set) {
   for (const size_t end = offset + bytes; offset < end;) {
     uint8_t *state = &s->state[offset / 4];
-    if (offset % 4 == 0 && end - offset >= 4) {
-      *state = (uint8_t)((*state & ~clear) | set);
-      offset += 4;
-    } else {
-      const uint8_t bit = (uint8_t)(0x11 << offset % 4);
-      *state = (uint8_t)((*state & ~(clear & bit)) | (set & bit));
-      offset++;
-    }
+    const size_t whole = offset % 4 == 0 ? (end - offset) / 4 : 0;
+    for (size_t i = 0; i < whole; i++) state[i] = (uint8_t)((state[i] & ~clear) | set);
+    offset += 4 * whole;
+    if (whole > 0) continue;
+    const uint8_t bit = (uint8_t)(0x11 << offset % 4);
+    *state = (uint8_t)((*state & ~(clear & bit)) | (set & bit));
+    offset++;
   }
 }
 
@@ -261,13 +240,13 @@ static void note_visit(const emu_checker *c, const emu_shadow *s, size_t entry, 
 
 /* A group, or with 2 bytes one of its halves: two blocks may well write the two halves. What single bytes do is not looked at. */
 static void meet_blocks(emu_checker *c, const emu_shadow *s, size_t offset, size_t bytes, emu_access_kind kind, const void *pc) {
-  const size_t group = offset / 4, halves = groups(s) + 2 * group, half = groups(s) + offset / 2;
+  const size_t group = offset / 4, halves = emu_groups(s) + 2 * group, half = emu_groups(s) + offset / 2;
   if (bytes == 4) {
     look_for_race(c, s, offset, group, kind, pc);
     for (size_t i = 0; i < 2 && *s->has_halves; i++) look_for_race(c, s, offset, halves + i, kind, pc);
     note_visit(c, s, group, kind, pc);
   } else if (bytes == 2 && offset % 2 == 0) {
-    *s->has_halves = true;
+    if (!*s->has_halves) *s->has_halves = true; /* a word that all workers read */
     look_for_race(c, s, offset, group, kind, pc);
     look_for_race(c, s, offset, half, kind, pc);
     note_visit(c, s, half, kind, pc);
@@ -276,7 +255,7 @@ static void meet_blocks(emu_checker *c, const emu_shadow *s, size_t offset, size
 
 /* Does a launch get in the way that may not have ended yet? */
 static void watch(emu_checker *c, const emu_shadow *s, size_t offset, emu_access_kind kind, const void *pc) {
-  const size_t group = offset / 4, halves = groups(s) + 2 * group;
+  const size_t group = offset / 4, halves = emu_groups(s) + 2 * group;
   emu_overlap_look(c, s, offset, group, kind, pc);
   for (size_t i = 0; i < 2 && *s->has_halves; i++) emu_overlap_look(c, s, offset, halves + i, kind, pc);
 }

@@ -11,30 +11,109 @@
 __thread emu_checker *emu_checking;
 void (*emu_count_access)(const void *address, size_t bytes, emu_access_kind kind, const void *pc);
 
-/* A read of 4 bytes of global memory: allowed, written, this block is in the list of those that read it, and nobody else has written it. */
-static inline bool nothing_new(const emu_checker *c, const emu_shadow *s, size_t group) {
-  const uint32_t me = c->block;
-  const uint32_t writer = __atomic_load_n(&s->seen[group].writer, __ATOMIC_RELAXED), reader = __atomic_load_n(&s->seen[group].reader, __ATOMIC_RELAXED);
-  if (__atomic_load_n(&s->state[group], __ATOMIC_RELAXED) != 0xFF) return false;
-  return (reader == me || reader == (me | EMU_SEVERAL)) && (writer == me || (writer ^ me) >> (EMU_BLOCK_BITS + 1) != 0);
+static inline uint32_t load(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
+static inline void store(uint32_t *p, uint32_t value) { __atomic_store_n(p, value, __ATOMIC_RELAXED); }
+static inline bool earlier_launch(const emu_checker *c, uint32_t word) { return (word ^ c->block) >> (EMU_BLOCK_BITS + 1) != 0; }
+
+/* Nobody has written there in this launch, and if this is a write, no other block has read there. */
+static inline bool quiet(const emu_checker *c, const emu_seen *seen, emu_access_kind kind) {
+  const uint32_t reader = load(&seen->reader);
+  return earlier_launch(c, load(&seen->writer)) && (kind == EMU_READ || reader == c->block || earlier_launch(c, reader));
 }
+
+/* A read or write of 4 bytes of global memory, or of 2, that may be, and that nobody gets in the way of: notes it. Other cases are for check_global.c. */
+static inline __attribute__((always_inline)) bool global_in_order(const emu_checker *c, const emu_shadow *s, size_t offset, size_t bytes, emu_access_kind kind, const void *pc) {
+  const size_t group = offset / 4, halves = emu_groups(s) + 2 * group, entry = bytes == 4 ? group : emu_groups(s) + offset / 2;
+  const uint32_t me = c->block, reader = load(&s->seen[entry].reader), who = emu_short_pc(pc) << 10 | emu_self->number;
+  const uint8_t may = (uint8_t)(bytes == 4 ? 0x0F : 3 << offset % 4), written = (uint8_t)(may << 4), wanted = kind == EMU_READ ? may | written : may;
+  const uint8_t state = __atomic_load_n(&s->state[group], __ATOMIC_RELAXED);
+  if ((state & wanted) != wanted) return false;
+  const bool again = kind == EMU_READ && (reader == me || reader == (me | EMU_SEVERAL));
+  if (again && bytes == 4 && load(&s->seen[group].writer) == me) return true;
+  if (!quiet(c, &s->seen[group], kind)) return false;
+  if (bytes == 2 && (!*s->has_halves || !quiet(c, &s->seen[entry], kind))) return false;
+  if (again) return true;
+  if (bytes == 4 && *s->has_halves && !(quiet(c, &s->seen[halves], kind) && quiet(c, &s->seen[halves + 1], kind))) return false;
+  if (kind == EMU_READ) {
+    store(&s->seen[entry].reader, earlier_launch(c, reader) ? me : me | EMU_SEVERAL);
+    store(&s->who[entry].reader, who);
+  } else {
+    if ((state & written) != written) __atomic_fetch_or(&s->state[group], written, __ATOMIC_RELAXED);
+    store(&s->seen[entry].writer, me);
+    store(&s->who[entry].writer, who);
+    store(&s->who[entry].when, emu_order_time(c, emu_self));
+  }
+  return true;
+}
+
+/* The running thread, for accesses to shared memory. */
+typedef struct visitor {
+  const uint32_t *known; /* its warp's row of the clocks */
+  uint32_t now, lane;    /* its warp's time; its bit among the warp's lanes */
+  unsigned thread, warp;
+  uint32_t stamp, pc;
+} visitor;
 
 /* One word of shared memory that was written in this block, before everything this thread does now: notes a read of it. Other cases are
  * for check_shared.c. */
-static inline bool read_in_order(emu_checker *c, size_t group, const void *pc) {
-  emu_cell *cell = &c->cells[group];
-  const emu_thread *t = emu_self;
-  const unsigned me = t->number / EMU_WARP;
-  if (cell->stamp != c->stamp || !cell->written || cell->split) return false;
-  if (cell->write_clock > c->clock[me][cell->write_thread / EMU_WARP] && cell->write_thread != t->number) return false;
-  emu_reads *reads = &c->reads[me][group];
-  const uint32_t clock = c->clock[me][me] + 1, lane = 1u << t->lane;
-  if (cell->readers >> me & 1 && reads->clock == clock) {
-    reads->lanes |= lane;
+static inline __attribute__((always_inline)) bool read_in_order(emu_cell *cell, emu_reads *reads, const visitor *v) {
+  if (cell->stamp != v->stamp || !cell->written || cell->split) return false;
+  if (cell->write_clock > v->known[cell->write_thread / EMU_WARP] && cell->write_thread != v->thread) return false;
+  if (cell->readers >> v->warp & 1 && reads->clock == v->now) {
+    reads->lanes |= v->lane;
     return true;
   }
-  *reads = (emu_reads){clock, lane, emu_short_pc(pc)};
-  cell->readers |= 1u << me;
+  *reads = (emu_reads){v->now, v->lane, v->pc};
+  cell->readers |= 1u << v->warp;
+  return true;
+}
+
+/* Whether all who have read the word did so before. */
+static inline bool readers_done(emu_checker *c, const emu_cell *cell, size_t group, const visitor *v) {
+  for (uint32_t left = cell->readers; left != 0; left &= left - 1) {
+    const unsigned r = (unsigned)__builtin_ctz(left);
+    const emu_reads *reads = &c->reads[r][group];
+    if (reads->clock > v->known[r] && (r != v->warp || reads->lanes != v->lane)) return false;
+  }
+  return true;
+}
+
+/* A word of shared memory that this thread may write, as all who wrote or read it did so before: notes the write. */
+static inline __attribute__((always_inline)) bool write_in_order(emu_checker *c, emu_cell *cell, size_t group, const visitor *v) {
+  if (c->shared_allowed[group] != 0x0F) return false;
+  if (cell->stamp == v->stamp) {
+    if (cell->split || (cell->write_clock > v->known[cell->write_thread / EMU_WARP] && cell->write_thread != v->thread)) return false;
+    if (!readers_done(c, cell, group, v)) return false;
+  }
+  *cell = (emu_cell){.stamp = v->stamp, .write_clock = v->now, .write_pc = v->pc, .write_thread = (uint16_t)v->thread, .written = true};
+  return true;
+}
+
+static inline __attribute__((always_inline)) bool shared_in_order(emu_checker *c, size_t offset, size_t bytes, emu_access_kind kind, const void *pc) {
+  const unsigned thread = emu_self->number, warp = thread / EMU_WARP;
+  const visitor v = {c->clock[warp], c->clock[warp][warp] + 1, 1u << thread % EMU_WARP, thread, warp, c->stamp, emu_short_pc(pc)};
+  emu_cell *cell = &c->cells[offset / 4];
+  emu_reads *reads = &c->reads[warp][offset / 4];
+  for (size_t i = 0; i < bytes / 4; i++)
+    if (!(kind == EMU_READ ? read_in_order(&cell[i], &reads[i], &v) : write_in_order(c, &cell[i], offset / 4 + i, &v))) return false;
+  return bytes >= 4;
+}
+
+static inline bool on_own_stack(uintptr_t address, size_t bytes) {
+  const emu_stack *s = emu_self->stack;
+  const size_t room = (size_t)(s->top - s->bottom), offset = address - (uintptr_t)s->bottom;
+  return offset < room && bytes <= room - offset;
+}
+
+/* A plain read or write, of 2 bytes or a multiple of 4, in which there is nothing to report. */
+static inline __attribute__((always_inline)) bool in_order(emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc) {
+  if (address - c->arena < EMU_ARENA) return shared_in_order(c, address - c->arena, bytes, kind, pc);
+  const emu_shadow *s = &c->cache[address >> 12 & (EMU_CACHED - 1)];
+  const size_t offset = address - s->start, part = bytes < 4 ? bytes : 4;
+  if (offset >= s->bytes) return on_own_stack(address, bytes);
+  if (bytes < 2 || offset % part != 0) return false;
+  for (size_t i = 0; i < bytes; i += part)
+    if (!global_in_order(c, s, offset + i, part, kind, pc)) return false;
   return true;
 }
 
@@ -58,19 +137,9 @@ static inline __attribute__((always_inline)) void look(const void *pointer, size
   }
   const uintptr_t address = (uintptr_t)pointer;
   if (address % bytes != 0) stop_misaligned(c, address, bytes, kind, pc);
-  if (address - c->arena < EMU_ARENA) {
-    if (bytes == 4 && kind == EMU_READ && read_in_order(c, (address - c->arena) / 4, pc)) return;
-    emu_check_shared(c, address - c->arena, bytes, kind, pc);
-    return;
-  }
-  const emu_shadow *s = &c->cache[address >> 12 & (EMU_CACHED - 1)];
-  const size_t offset = address - s->start;
-  if (kind == EMU_READ && bytes >= 4 && offset < s->bytes) {
-    bool fine = true;
-    for (size_t i = 0; i < bytes / 4; i++) fine &= nothing_new(c, s, offset / 4 + i);
-    if (fine) return;
-  }
-  emu_check_global(c, address, bytes, kind, pc);
+  if (in_order(c, address, bytes, kind, pc)) return;
+  if (address - c->arena < EMU_ARENA) emu_check_shared(c, address - c->arena, bytes, kind, pc);
+  else emu_check_global(c, address, bytes, kind, pc);
 }
 
 void emu_hook_access(const void *address, size_t bytes, emu_access_kind kind, const void *pc) {
@@ -80,6 +149,8 @@ void emu_hook_access(const void *address, size_t bytes, emu_access_kind kind, co
     return;
   }
   const size_t offset = (uintptr_t)address - c->arena;
+  const bool words = (kind == EMU_READ || kind == EMU_WRITE) && bytes % 4 == 0 && (uintptr_t)address % 4 == 0;
+  if (words && in_order(c, (uintptr_t)address, bytes, kind, pc)) return;
   if (offset < EMU_ARENA) {
     emu_check_shared(c, offset, bytes, kind, pc);
     return;

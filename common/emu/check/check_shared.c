@@ -213,6 +213,7 @@ void emu_shared_set_written(emu_checker *c, size_t offset, size_t bytes, bool wr
   for (size_t i = offset; i < offset + bytes; i++) {
     emu_cell *cell = &c->cells[i / 4];
     if (cell->stamp == c->stamp && cell->split) cell = &c->cells[EMU_CELLS + i];
+    else i |= 3; /* the group at once */
     cell->written = written;
     cell->pending = !written;
   }

@@ -7,7 +7,6 @@
 #include <initializer_list>
 #include <stdio.h>
 #include <string.h>
-#include <utility>
 
 #include "common/emu/emu.h"
 
@@ -79,8 +78,18 @@ emu_pending_launch<P...> emu_configure(const char *name, void (*kernel)(P...), d
   return {kernel, {(const void *)kernel, name, {file, line}, grid, block, shared_bytes, stream, nullptr, nullptr, 0, 0}};
 }
 
+/* emu_numbers<n>::list is emu_list<0, 1, ... n - 1>. */
+template <size_t... I>
+struct emu_list {};
+template <size_t n, size_t... I>
+struct emu_numbers : emu_numbers<n - 1, n - 1, I...> {};
+template <size_t... I>
+struct emu_numbers<0, I...> {
+  typedef emu_list<I...> list;
+};
+
 template <typename... P, size_t... I>
-void emu_launch_array(emu_pending_launch<P...> pending, void **arguments, std::index_sequence<I...>) {
+void emu_launch_array(emu_pending_launch<P...> pending, void **arguments, emu_list<I...>) {
   pending((*static_cast<P *>(arguments[I]))...);
 }
 
@@ -89,7 +98,7 @@ template <typename... P>
 cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **arguments, size_t shared_bytes = 0, cudaStream_t stream = nullptr,
                              const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
   cudaGetLastError();
-  emu_launch_array(emu_configure("cudaLaunchKernel", kernel, grid, block, shared_bytes, stream, file, line), arguments, std::index_sequence_for<P...>());
+  emu_launch_array(emu_configure("cudaLaunchKernel", kernel, grid, block, shared_bytes, stream, file, line), arguments, typename emu_numbers<sizeof...(P)>::list());
   return cudaPeekAtLastError();
 }
 
@@ -111,7 +120,7 @@ cudaError_t cudaLaunchKernelEx(emu_config by, void (*kernel)(P...), A &&...argum
   const cudaLaunchConfig_t &c = *by.config;
   emu_pending_launch<P...> pending = emu_configure("cudaLaunchKernelEx", kernel, c.gridDim, c.blockDim, c.dynamicSmemBytes, c.stream, by.file, by.line);
   pending.call.early = early;
-  pending(std::forward<A>(arguments)...);
+  pending(static_cast<A &&>(arguments)...);
   return cudaPeekAtLastError();
 }
 

@@ -1,5 +1,7 @@
 /* Device functions: arithmetic. The fast variants (__expf and the like) are as exact as the others here. Part of cuda_runtime.h. */
 #pragma once
+/* Of what C++17 adds to <math.h>, the special functions (Bessel's and the like) take longer to read than all the rest of a kernel's file. */
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
 #include <math.h>
 
 /* Keeps the compiler from fusing this product or sum with another one, as the _rn functions promise. */

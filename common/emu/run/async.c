@@ -10,22 +10,26 @@
 
 typedef struct copy {
   struct copy *next;
-  const emu_thread *thread;
   unsigned char *dst;
   const unsigned char *src;
   size_t bytes, src_bytes;
   const void *pc;
-  bool committed;
   unsigned group; /* counts its thread's groups */
 } copy;
 
-/* Of one worker: copies under way, oldest first, and how many groups each thread has committed in this block. */
+/* Of one thread: its copies under way, oldest first, and how many groups it has committed in this block. */
+typedef struct queue {
+  copy *first, *last;
+  unsigned groups;
+} queue;
+
+/* Of one worker. */
 typedef struct pending {
-  copy *first, **end;
+  queue of[EMU_MAX_THREADS];
   copy *unused;
   uint64_t launch; /* its serial */
   uint3 block;
-  unsigned groups[EMU_MAX_THREADS];
+  unsigned threads; /* of that block */
 } pending;
 
 static __thread pending *mine;
@@ -39,24 +43,25 @@ static bool late(void) {
   return mode;
 }
 
-/* The worker's list; emptied when a new block has begun. */
-static pending *list(void) {
+/* Those of the running thread; of all threads emptied when a new block has begun. */
+static queue *own(void) {
   const emu_block *b = emu_self->block;
-  if (mine == NULL) {
-    mine = calloc(1, sizeof *mine);
-    if (mine == NULL) abort();
-    mine->end = &mine->first;
-  }
+  if (mine == NULL) mine = calloc(1, sizeof *mine);
+  if (mine == NULL) abort();
   pending *p = mine;
-  if (p->launch == b->launch->serial && p->block.x == b->index.x && p->block.y == b->index.y && p->block.z == b->index.z) return p;
-  *p->end = p->unused;
-  p->unused = p->first;
-  p->first = NULL;
-  p->end = &p->first;
-  p->launch = b->launch->serial;
-  p->block = b->index;
-  memset(p->groups, 0, sizeof p->groups);
-  return p;
+  if (p->launch != b->launch->serial || p->block.x != b->index.x || p->block.y != b->index.y || p->block.z != b->index.z) {
+    for (queue *q = p->of; q < p->of + p->threads; q++) {
+      if (q->first != NULL) {
+        q->last->next = p->unused;
+        p->unused = q->first;
+      }
+      *q = (queue){0};
+    }
+    p->launch = b->launch->serial;
+    p->block = b->index;
+    p->threads = b->thread_count;
+  }
+  return &p->of[emu_self->number];
 }
 
 /* What arrives: src_bytes of the source, then zeros. */
@@ -78,42 +83,28 @@ void emu_cp_async(void *dst, const void *src, size_t bytes, size_t src_bytes) {
     return;
   }
   memset(dst, EMU_POISON, bytes);
-  pending *p = list();
-  copy *c = p->unused;
-  if (c != NULL) p->unused = c->next;
+  queue *q = own();
+  copy *c = mine->unused;
+  if (c != NULL) mine->unused = c->next;
   else c = malloc(sizeof *c);
   if (c == NULL) abort();
-  *c = (copy){NULL, emu_self, dst, src, bytes, src_bytes, pc, false, 0};
-  *p->end = c;
-  p->end = &c->next;
+  *c = (copy){NULL, dst, src, bytes, src_bytes, pc, q->groups};
+  if (q->first != NULL) q->last->next = c;
+  else q->first = c;
+  q->last = c;
 }
 
-void emu_cp_async_commit(void) {
-  pending *p = list();
-  const unsigned group = p->groups[emu_self->number]++;
-  for (copy *c = p->first; c != NULL; c = c->next)
-    if (c->thread == emu_self && !c->committed) {
-      c->committed = true;
-      c->group = group;
-    }
-}
+void emu_cp_async_commit(void) { own()->groups++; }
 
 /* Completes the thread's groups but for the last n; with n < 0 also what was never committed. */
 void emu_cp_async_wait(int n) {
-  pending *p = list();
-  const unsigned groups = p->groups[emu_self->number];
-  for (copy **link = &p->first; *link != NULL;) {
-    copy *c = *link;
-    const bool due = c->thread == emu_self && (n < 0 || (c->committed && groups - c->group > (unsigned)n));
-    if (!due) {
-      link = &c->next;
-      continue;
-    }
+  queue *q = own();
+  while (q->first != NULL && (n < 0 || (q->first->group < q->groups && q->groups - q->first->group > (unsigned)n))) {
+    copy *c = q->first;
     fill(c->dst, c->src, c->bytes, c->src_bytes);
     EMU_TELL(async_done, c->dst, c->bytes, c->pc);
-    *link = c->next;
-    if (*link == NULL) p->end = link;
-    c->next = p->unused;
-    p->unused = c;
+    q->first = c->next;
+    c->next = mine->unused;
+    mine->unused = c;
   }
 }

@@ -67,7 +67,8 @@ struct emu_launch {
 
 typedef struct emu_stack {
   struct emu_stack *next_free;
-  unsigned char *bottom, *top;    /* at the bottom: the canary */
+  unsigned char *bottom, *top;
+  bool guarded;                   /* a page below the bottom faults; else a canary is at the bottom */
 } emu_stack;
 
 /* An OS thread that runs blocks, and the block it runs. */

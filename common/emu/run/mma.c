@@ -25,23 +25,22 @@ static float truncated(double x) {
 static void execute_m16n8k16(emu_warp *warp, unsigned lanes) {
   static const unsigned all = 0xffffffff;
   if (lanes != all) emu_fail("mma.sync at %s:%d: lanes 0x%08x have exited", warp->threads[0].where.file, warp->threads[0].where.line, ~lanes);
-  float a[16][16], b[8][16]; /* b transposed */
+  double a[16][16], b[16][8], sum[16][8];
   for (unsigned lane = 0; lane < EMU_WARP; lane++) {
     const mma *m = warp->operands[lane];
     const unsigned g = lane / 4, t = lane % 4;
     for (unsigned i = 0; i < 4; i++)
       for (unsigned j = 0; j < 2; j++) a[g + 8 * (i % 2)][2 * t + 8 * (i / 2) + j] = half_of(m->a[i], j);
     for (unsigned i = 0; i < 2; i++)
-      for (unsigned j = 0; j < 2; j++) b[g][2 * t + 8 * i + j] = half_of(m->b[i], j);
+      for (unsigned j = 0; j < 2; j++) b[2 * t + 8 * i + j][g] = half_of(m->b[i], j);
+    for (unsigned i = 0; i < 4; i++) sum[g + 8 * (i / 2)][2 * t + i % 2] = m->d[i];
   }
+  for (unsigned row = 0; row < 16; row++)
+    for (unsigned k = 0; k < 16; k++)
+      for (unsigned column = 0; column < 8; column++) sum[row][column] += a[row][k] * b[k][column];
   for (unsigned lane = 0; lane < EMU_WARP; lane++) {
     const mma *m = warp->operands[lane];
-    for (unsigned i = 0; i < 4; i++) {
-      const float *row = a[lane / 4 + 8 * (i / 2)], *column = b[2 * (lane % 4) + i % 2];
-      double sum = m->d[i];
-      for (unsigned k = 0; k < 16; k++) sum += (double)row[k] * (double)column[k];
-      m->d[i] = truncated(sum);
-    }
+    for (unsigned i = 0; i < 4; i++) m->d[i] = truncated(sum[lane / 4 + 8 * (i / 2)][2 * (lane % 4) + i % 2]);
   }
 }
 

@@ -19,19 +19,24 @@ size_t emu_stack_bytes(void) {
 }
 
 /* A stack lies above a page that nobody may touch, so that running off its end faults at once. The kernel allows only so many
- * mappings; when they run out, the canary alone has to do. */
+ * mappings; when they run out, a canary has to do. */
+static void set_canary(emu_stack *s) {
+  if (!s->guarded) memset(s->bottom, CANARY, CANARY_BYTES);
+}
+
 static emu_stack *stack_create(emu_worker *w) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = emu_stack_bytes();
   unsigned char *memory = mmap(NULL, page + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return NULL;
-  mprotect(memory, page, PROT_NONE);
+  const bool guarded = mprotect(memory, page, PROT_NONE) == 0;
   emu_stack *s = malloc(sizeof *s);
   w->stacks = realloc(w->stacks, (size_t)(w->stack_count + 1) * sizeof *w->stacks);
   if (s == NULL || w->stacks == NULL) abort();
   s->bottom = memory + page;
+  s->guarded = guarded;
   /* All stacks start at a page boundary: unless their tops are moved apart, the hot lines of all fight for one set of the L1 cache. */
   s->top = s->bottom + bytes - (size_t)(w->stack_count * 192) % 4096;
-  memset(s->bottom, CANARY, CANARY_BYTES);
+  set_canary(s);
   w->stacks[w->stack_count++] = s;
   return s;
 }
@@ -52,12 +57,13 @@ void emu_stack_give(emu_worker *w, emu_stack *s) {
 void emu_stack_reclaim_all(emu_worker *w) {
   w->free_stacks = NULL;
   for (int i = w->stack_count - 1; i >= 0; i--) {
-    memset(w->stacks[i]->bottom, CANARY, CANARY_BYTES);
+    set_canary(w->stacks[i]);
     emu_stack_give(w, w->stacks[i]);
   }
 }
 
 bool emu_stack_intact(const emu_stack *s) {
+  if (s->guarded) return true;
   uint64_t word, expected;
   memcpy(&word, s->bottom, sizeof word);
   memset(&expected, CANARY, sizeof expected);

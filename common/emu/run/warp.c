@@ -29,7 +29,7 @@ void emu_meet(unsigned mask, void *operands, void (*execute)(emu_warp *, unsigne
   if (m == NULL) {
     m = &warp->meeting[warp->meetings++];
     *m = (emu_meeting){.mask = mask, .execute = execute, .what = what, .where = t->where};
-  } else if (m->execute != execute || m->where.line != line || strcmp(m->where.file, file) != 0) {
+  } else if (m->execute != execute || m->where.line != line || (m->where.file != file && strcmp(m->where.file, file) != 0)) {
     emu_fail("divergent warp: lanes 0x%08x wait in %s at %s:%d while lane %u arrives in %s at %s:%d, with the same mask 0x%08x", m->arrived,
              m->what, m->where.file, m->where.line, t->lane, what, file, line, mask);
   }
