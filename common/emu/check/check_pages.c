@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "check.h"
+#include "common/emu/check/check.h"
 
 enum { KEPT = 4, MOST_GROUPS_KEPT = 1 << 20 };
 static emu_shadow kept[KEPT]; /* all zeros but for `who` */
