@@ -59,7 +59,7 @@ function ceil(x) { return x == int(x) ? x : int(x) + 1 }
 function groups(text) { return text ~ /^g[0-9]/ ? substr(text, 2) + 0 : 1 }
 # The kernel that the step's rule takes for random data, and for others: a direct one (scripts/which.sh).
 function read_rule(file,    line, field, count) {
-  while ((getline line < file) > 0) if (split_csv(line, field) >= 6) { rule[field[2], field[1]] = field[4]; direct_rule[field[2], field[1]] = field[6]; count++ }
+  while ((getline line < file) > 0) if (split_csv(line, field) >= 7) { rule[field[2], field[1]] = field[4]; direct_rule[field[2], field[1]] = field[7]; count++ }
   if (count < 2) stop("the choices of the rule in " file)
 }
 function chosen(of, text) { return choice_of(rule, of, text) }
