@@ -14,7 +14,7 @@
 #include <cuda_runtime.h>
 
 #include "05_im2col_gemm/im2col.h"
-#include "common/harness/plain.h"
+#include "05_im2col_gemm/rows.h"
 
 enum { BM = 64, BN = 64, BK = 16, TM = 4, TN = 4, THREADS = BM / TM * (BN / TN), PITCH = BM + 2 };
 
@@ -72,31 +72,36 @@ __global__ void __launch_bounds__(THREADS) matmul_kernel(conv_problem p, const f
 
 /* ---------------------------------------------------------------- host */
 
-static int64_t columns_count(const conv_problem *p) { return (int64_t)p->C * p->R * p->S * p->N * p->P * p->Q; }
+/* Blocks of both kernels. */
+typedef struct im2col_plan {
+  int im2col, matmul;
+} im2col_plan;
 
-static const char *unsupported(const conv_problem *p, const conv_device *device) {
+static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
   const char *why = plain_unsupported(p, device);
   if (why) return why;
-  return columns_count(p) > INT_MAX - 1024 ? "the columns have 2^31 elements or more (indices are 32-bit)" : NULL;
+  const int64_t columns = (int64_t)p->C * p->R * p->S * p->N * p->P * p->Q;
+  if (columns > INT_MAX - 1024) return "the columns have 2^31 elements or more (indices are 32-bit)";
+  const int pixels = p->N * p->P * p->Q, group_k = p->K / p->groups;
+  *plan_data<im2col_plan>(plan) = {.im2col = p->C * p->R * p->S * ((pixels + THREADS - 1) / THREADS), .matmul = (pixels + BN - 1) / BN * p->groups * ((group_k + BM - 1) / BM)};
+  plan->workspace_bytes = (size_t)columns * sizeof(float);
+  return NULL;
 }
 
-static size_t workspace_bytes(const conv_problem *p) { return (size_t)columns_count(p) * sizeof(float); }
-
-cudaError_t launch_im2col(const conv_problem *p, const float *x, float *columns, cudaStream_t stream) {
-  const int pixels = p->N * p->P * p->Q, rows = p->C * p->R * p->S;
-  im2col_kernel<<<rows * ((pixels + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*p, x, columns);
+cudaError_t launch_im2col(const conv_plan *plan, const float *x, float *columns, cudaStream_t stream) {
+  im2col_kernel<<<plan_data<im2col_plan>(plan)->im2col, THREADS, 0, stream>>>(plan->operation.problem, x, columns);
   return cudaGetLastError();
 }
 
-cudaError_t launch_matmul(const conv_problem *p, const float *w, const float *columns, float *y, cudaStream_t stream) {
-  const int pixels = p->N * p->P * p->Q, group_k = p->K / p->groups, blocks = (pixels + BN - 1) / BN * p->groups * ((group_k + BM - 1) / BM);
-  matmul_kernel<<<blocks, THREADS, 0, stream>>>(*p, w, columns, y);
+cudaError_t launch_matmul(const conv_plan *plan, const float *w, const float *columns, float *y, cudaStream_t stream) {
+  matmul_kernel<<<plan_data<im2col_plan>(plan)->matmul, THREADS, 0, stream>>>(plan->operation.problem, w, columns, y);
   return cudaGetLastError();
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const cudaError_t status = launch_im2col(p, (const float *)b->x, (float *)b->workspace, stream);
-  return status ? status : launch_matmul(p, (const float *)b->w, (const float *)b->workspace, (float *)b->y, stream);
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const cudaError_t status = launch_im2col(plan, (const float *)b->x, (float *)b->workspace, stream);
+  return status ? status : launch_matmul(plan, (const float *)b->w, (const float *)b->workspace, (float *)b->y, stream);
 }
 
-WORKSPACE_ROW(im2col_fprop, "05a", "im2col into memory, then a matrix product", PASS_FPROP, unsupported, workspace_bytes, launch_fprop, plain_growth_fprop);
+GEMM_ROW(im2col_fprop, "05a", "im2col into memory, then a matrix product", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);

@@ -9,7 +9,7 @@
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
 
-#include "common/harness/plain.h"
+#include "05_im2col_gemm/rows.h"
 
 enum { BM = 64, BN = 64, BK = 16, TM = 4, TN = 4, THREADS = BM / TM * (BN / TN), PITCH = BM + 2 };
 
@@ -64,11 +64,18 @@ __global__ void __launch_bounds__(THREADS) implicit_kernel(conv_problem p, const
 
 /* ---------------------------------------------------------------- host */
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  const char *why = plain_unsupported(p, device);
+  if (why) return why;
   const int pixels = p->N * p->P * p->Q, group_k = p->K / p->groups;
-  const int blocks = (pixels + BN - 1) / BN * p->groups * ((group_k + BM - 1) / BM);
-  implicit_kernel<<<blocks, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
+  *plan_data<int>(plan) = (pixels + BN - 1) / BN * p->groups * ((group_k + BM - 1) / BM); /* blocks */
+  return NULL;
+}
+
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  implicit_kernel<<<*plan_data<int>(plan), THREADS, 0, stream>>>(plan->operation.problem, (const float *)b->x, (const float *)b->w, (float *)b->y);
   return cudaGetLastError();
 }
 
-PLAIN_ROW(implicit_fprop, "05b", "implicit product: windows looked up when copied", PASS_FPROP, launch_fprop, plain_growth_fprop);
+GEMM_ROW(implicit_fprop, "05b", "implicit product: windows looked up when copied", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);

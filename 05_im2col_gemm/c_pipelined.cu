@@ -20,8 +20,8 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
+#include "05_im2col_gemm/rows.h"
 #include "05_im2col_gemm/tile.h"
-#include "common/harness/plain.h"
 #include "common/ptx/ptx.cuh"
 
 enum { PERIOD = 16, PARTS = 4, LAST_PERIOD = 30, ALL = -1 };
@@ -167,18 +167,42 @@ static const char *unsupported(const conv_problem *p, const conv_device *device)
   return problem_x_count(p) + before > INT_MAX - 1024 ? "x and the padding before it have 2^31 elements or more (offsets are 32-bit)" : NULL;
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+typedef struct pipelined_row {
+  bool rows; /* pixels are copied 16 bytes at a time */
+  int bm;
+  void (*kernel)(conv_problem p, const float *x, const float *w, float *y);
+} pipelined_row;
+
+static const pipelined_row instances[] = {
+    {false, 64, pipelined_kernel<64, false>}, {false, 128, pipelined_kernel<128, false>}, {true, 64, pipelined_kernel<64, true>}, {true, 128, pipelined_kernel<128, true>}};
+
+typedef struct pipelined_plan {
+  const pipelined_row *row;
+  int blocks;
+  size_t shared; /* bytes */
+} pipelined_plan;
+
+static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  const char *why = unsupported(p, device);
+  if (why) return why;
   const int group_k = p->K / p->groups, bm = group_k > 64 ? 128 : 64;
-  const int blocks = (p->N * p->P * p->Q + BN - 1) / BN * p->groups * ((group_k + bm - 1) / bm);
-  const size_t bytes = (size_t)(2 * BK * (bm + 4 + BN)) * sizeof(float) + (size_t)(PERIOD * p->R * p->S / 2) * sizeof(taps);
-  const auto kernel = pixels_are_rows(p) ? (bm == 128 ? pipelined_kernel<128, true> : pipelined_kernel<64, true>)
-                                         : (bm == 128 ? pipelined_kernel<128, false> : pipelined_kernel<64, false>);
-  if (bytes > 48 << 10) { /* more must be asked for */
-    const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    if (status) return status;
-  }
-  kernel<<<blocks, 2 * bm, bytes, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
+  const bool rows = pixels_are_rows(p);
+  const pipelined_row *row = instances;
+  while (row->rows != rows || row->bm != bm) row++; /* there is one */
+  pipelined_plan *mine = plan_data<pipelined_plan>(plan);
+  *mine = {.row = row,
+           .blocks = (p->N * p->P * p->Q + BN - 1) / BN * p->groups * ((group_k + bm - 1) / bm),
+           .shared = (size_t)(2 * BK * (bm + 4 + BN)) * sizeof(float) + (size_t)(PERIOD * p->R * p->S / 2) * sizeof(taps)};
+  tile_words(plan, bm, BN, 1, mine->blocks);
+  const cudaError_t status = allow_shared(row->kernel, mine->shared);
+  return status ? plan_failed(plan, status) : NULL;
+}
+
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const pipelined_plan *mine = plan_data<pipelined_plan>(plan);
+  mine->row->kernel<<<mine->blocks, 2 * mine->row->bm, mine->shared, stream>>>(plan->operation.problem, (const float *)b->x, (const float *)b->w, (float *)b->y);
   return cudaGetLastError();
 }
 
-FP32_ROW(pipelined_fprop, "05c", "8 x 8 sums a thread, copies run ahead, gather by table", PASS_FPROP, unsupported, launch_fprop, plain_growth_fprop);
+GEMM_ROW(pipelined_fprop, "05c", "8 x 8 sums a thread, copies run ahead, gather by table", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);

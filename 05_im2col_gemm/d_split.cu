@@ -5,16 +5,16 @@
  *           sums in the workspace, and a second kernel adds the slices.
  * Change:   against 05c a block begins and ends where its slice does, and writes to its slice's part of the workspace. With one slice it is 05c.
  * Order:    the slices are added first to last, whichever was done first: the same sums in every run, to the bit. Atomic additions are not.
- * Model:    how many slices, and tiles of 64 or of 128 filters, is decided by split_of() in split.h: it estimates the clocks of the fullest multiprocessor, and
+ * Model:    how many slices, and tiles of 64 or of 128 filters, is decided by split_for() in split.h: it estimates the clocks of the fullest multiprocessor, and
  *           those of writing, reading and adding the slices, for each choice, and takes the least.
  * Sizes:    R + S up to 30, as in 05c.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
+#include "05_im2col_gemm/rows.h"
 #include "05_im2col_gemm/split.h"
 #include "05_im2col_gemm/tile.h"
-#include "common/harness/plain.h"
 #include "common/ptx/ptx.cuh"
 
 enum { PERIOD = 16, PARTS = 4, LAST_PERIOD = 30, ALL = -1, SUM_THREADS = 128, MOST_SLICES = 32 };
@@ -193,35 +193,58 @@ static matrix_product product_of(const conv_problem *p) {
           .looked_up = !pixels_are_rows(p)};
 }
 
-static size_t workspace_bytes(const conv_problem *p) {
-  const matrix_product g = product_of(p);
-  const split s = split_of(&g);
-  return split_bytes(&g, &s);
+typedef struct split_row {
+  bool rows; /* pixels are copied 16 bytes at a time */
+  int bm;
+  void (*kernel)(conv_problem p, int slice_steps, const float *x, const float *w, output out);
+} split_row;
+
+static const split_row instances[] = {{false, 64, split_kernel<64, false>}, {false, 128, split_kernel<128, false>}, {true, 64, split_kernel<64, true>}, {true, 128, split_kernel<128, true>}};
+
+typedef struct split_plan {
+  const split_row *row;
+  split cut;
+  dim3 blocks;
+  int adders;    /* blocks of add_slices_kernel */
+  size_t shared; /* bytes */
+} split_plan;
+
+static const char *plan_cut(conv_plan *plan, const matrix_product *g, split s) {
+  const conv_problem *p = &plan->operation.problem;
+  const int pixels = p->N * p->P * p->Q;
+  const split_row *row = instances;
+  while (row->rows == g->looked_up || row->bm != s.bm) row++; /* there is one */
+  split_plan *mine = plan_data<split_plan>(plan);
+  *mine = {.row = row,
+           .cut = s,
+           .blocks = dim3((pixels + BN - 1) / BN * p->groups * ((g->rows + s.bm - 1) / s.bm), s.slices),
+           .adders = p->K * ((pixels + SUM_THREADS - 1) / SUM_THREADS),
+           .shared = (size_t)(2 * BK * (s.bm + 4 + BN)) * sizeof(float) + (size_t)(PERIOD * p->R * p->S / 2) * sizeof(taps)};
+  plan->workspace_bytes = split_bytes(g, &s);
+  tile_words(plan, s.bm, BN, s.slices, (int64_t)mine->blocks.x * s.slices);
+  const cudaError_t status = allow_shared(row->kernel, mine->shared);
+  return status ? plan_failed(plan, status) : NULL;
 }
 
-static cudaError_t launch_cut(const conv_problem *p, const conv_buffers *b, split s, cudaStream_t stream) {
-  const int bm = s.bm, pixels = p->N * p->P * p->Q, row = slice_row(p);
-  const output out = s.slices > 1 ? output{(float *)b->workspace, row, row} : output{(float *)b->y, p->P * p->Q, pixels};
-  const dim3 blocks((pixels + BN - 1) / BN * p->groups * ((p->K / p->groups + bm - 1) / bm), s.slices);
-  const size_t bytes = (size_t)(2 * BK * (bm + 4 + BN)) * sizeof(float) + (size_t)(PERIOD * p->R * p->S / 2) * sizeof(taps);
-  const auto kernel = pixels_are_rows(p) ? (bm == 128 ? split_kernel<128, true> : split_kernel<64, true>)
-                                         : (bm == 128 ? split_kernel<128, false> : split_kernel<64, false>);
-  if (bytes > 48 << 10) { /* more must be asked for */
-    const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    if (status) return status;
-  }
-  kernel<<<blocks, 2 * bm, bytes, stream>>>(*p, s.slice_steps, (const float *)b->x, (const float *)b->w, out);
-  if (s.slices > 1)
-    add_slices_kernel<<<p->K * ((pixels + SUM_THREADS - 1) / SUM_THREADS), SUM_THREADS, 0, stream>>>(*p, s.slices, (const float *)b->workspace, (float *)b->y);
+static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const char *why = unsupported(&o->problem, device);
+  if (why) return why;
+  const matrix_product g = product_of(&o->problem);
+  return plan_cut(plan, &g, split_for(&g, device->sm_count, &h200_prices));
+}
+
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem *p = &plan->operation.problem;
+  const split_plan *mine = plan_data<split_plan>(plan);
+  const bool cut = mine->cut.slices > 1;
+  const int row = slice_row(p);
+  const output out = cut ? output{(float *)b->workspace, row, row} : output{(float *)b->y, p->P * p->Q, p->N * p->P * p->Q};
+  mine->row->kernel<<<mine->blocks, 2 * mine->cut.bm, mine->shared, stream>>>(*p, mine->cut.slice_steps, (const float *)b->x, (const float *)b->w, out);
+  if (cut) add_slices_kernel<<<mine->adders, SUM_THREADS, 0, stream>>>(*p, mine->cut.slices, (const float *)b->workspace, (float *)b->y);
   return cudaGetLastError();
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const matrix_product g = product_of(p);
-  return launch_cut(p, b, split_of(&g), stream);
-}
-
-WORKSPACE_ROW(split_fprop, "05d", "the reduction split where tiles are few", PASS_FPROP, unsupported, workspace_bytes, launch_fprop, plain_growth_fprop);
+GEMM_ROW(split_fprop, "05d", "the reduction split where tiles are few", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);
 
 extern const cut_kernel split_cuts;
-const cut_kernel split_cuts = {&split_fprop, product_of, launch_cut};
+const cut_kernel split_cuts = {&split_fprop, product_of, plan_cut};

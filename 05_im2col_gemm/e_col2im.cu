@@ -10,7 +10,7 @@
  * Passes:   dgrad. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
 
-#include "common/harness/plain.h"
+#include "05_im2col_gemm/rows.h"
 
 enum { BM = 64, BN = 64, BK = 16, TM = 4, TN = 4, THREADS = BM / TM * (BN / TN) };
 
@@ -70,23 +70,30 @@ __global__ void __launch_bounds__(THREADS) col2im_kernel(conv_problem p, const f
 
 /* ---------------------------------------------------------------- host */
 
-static int64_t columns_count(const conv_problem *p) { return (int64_t)p->C * p->R * p->S * p->N * p->P * p->Q; }
+/* Blocks of both kernels. */
+typedef struct col2im_plan {
+  int columns, col2im;
+} col2im_plan;
 
-static const char *unsupported(const conv_problem *p, const conv_device *device) {
+static const char *plan_dgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
   const char *why = plain_unsupported(p, device);
   if (why) return why;
-  return columns_count(p) > INT_MAX - 1024 ? "the columns have 2^31 elements or more (indices are 32-bit)" : NULL;
+  const int64_t columns = (int64_t)p->C * p->R * p->S * p->N * p->P * p->Q;
+  if (columns > INT_MAX - 1024) return "the columns have 2^31 elements or more (indices are 32-bit)";
+  const int pixels = p->N * p->P * p->Q, rows = p->C / p->groups * p->R * p->S, count = p->N * p->C * p->H * p->W;
+  *plan_data<col2im_plan>(plan) = {.columns = (pixels + BN - 1) / BN * p->groups * ((rows + BM - 1) / BM), .col2im = (count + THREADS - 1) / THREADS};
+  plan->workspace_bytes = (size_t)columns * sizeof(float);
+  return NULL;
 }
 
-static size_t workspace_bytes(const conv_problem *p) { return (size_t)columns_count(p) * sizeof(float); }
-
-static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const int pixels = p->N * p->P * p->Q, rows = p->C / p->groups * p->R * p->S, count = p->N * p->C * p->H * p->W;
+static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem *p = &plan->operation.problem;
+  const col2im_plan *blocks = plan_data<col2im_plan>(plan);
   float *columns = (float *)b->workspace;
-  const int blocks = (pixels + BN - 1) / BN * p->groups * ((rows + BM - 1) / BM);
-  columns_kernel<<<blocks, THREADS, 0, stream>>>(*p, (const float *)b->w, (const float *)b->y, columns);
-  col2im_kernel<<<(count + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, columns, (float *)b->x);
+  columns_kernel<<<blocks->columns, THREADS, 0, stream>>>(*p, (const float *)b->w, (const float *)b->y, columns);
+  col2im_kernel<<<blocks->col2im, THREADS, 0, stream>>>(*p, columns, (float *)b->x);
   return cudaGetLastError();
 }
 
-WORKSPACE_ROW(col2im_dgrad, "05e", "a matrix product, then col2im", PASS_DGRAD, unsupported, workspace_bytes, launch_dgrad, plain_growth_dgrad);
+GEMM_ROW(col2im_dgrad, "05e", "a matrix product, then col2im", PASS_DGRAD, plan_dgrad, launch_dgrad, plain_growth_dgrad);

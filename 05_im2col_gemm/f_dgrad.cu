@@ -18,9 +18,9 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
+#include "05_im2col_gemm/rows.h"
 #include "05_im2col_gemm/split.h"
 #include "05_im2col_gemm/tile.h"
-#include "common/harness/plain.h"
 #include "common/ptx/ptx.cuh"
 
 enum { PERIOD = 16, PARTS = 4, LAST_PERIOD = 30, ALL = -1, SUM_THREADS = 128, MOST_SLICES = 32, ADDED_C = 8, MOST_CLASSES = 65535 /* gridDim.z */ };
@@ -298,36 +298,58 @@ static matrix_product product_of(const conv_problem *p) {
   return g;
 }
 
-static size_t workspace_bytes(const conv_problem *p) {
-  const matrix_product g = product_of(p);
-  const split s = split_of(&g);
-  return split_bytes(&g, &s);
+typedef struct dgrad_row {
+  int bm;
+  void (*kernel)(conv_problem p, int slice_steps, int first_h, const float *dy, const float *w, float *dx, float *parts);
+} dgrad_row;
+
+static const dgrad_row instances[] = {{64, dgrad_kernel<64>}, {128, dgrad_kernel<128>}};
+
+typedef struct dgrad_plan {
+  const dgrad_row *row;
+  split cut;
+  int first_h;         /* the row class with most taps */
+  dim3 blocks, adders; /* of both kernels */
+  size_t shared;       /* bytes */
+} dgrad_plan;
+
+static const char *plan_cut(conv_plan *plan, const matrix_product *g, split s) {
+  const conv_problem *p = &plan->operation.problem;
+  const unsigned classes_h = classes_of(p->stride_h, p->H), classes_w = classes_of(p->stride_w, p->W);
+  const size_t copies = (size_t)(2 * BK * (s.bm + 4 + BN)) * sizeof(float) + (size_t)(PERIOD * p->R * p->S * 3) * sizeof(int);
+  const size_t sums = (size_t)(s.bm / 2 * (BN + 4)) * sizeof(float);
+  const dgrad_row *row = instances;
+  while (row->bm != s.bm) row++; /* there is one */
+  dgrad_plan *mine = plan_data<dgrad_plan>(plan);
+  *mine = {.row = row,
+           .cut = s,
+           .first_h = count_rows(p).heaviest,
+           .blocks = dim3((unsigned)tiles_of(p, s.bm) * classes_w, s.slices, classes_h),
+           .adders = dim3((row_of(*p) + SUM_THREADS - 1) / SUM_THREADS * ((p->C + ADDED_C - 1) / ADDED_C), classes_w, classes_h),
+           .shared = copies > sums ? copies : sums};
+  plan->workspace_bytes = split_bytes(g, &s);
+  tile_words(plan, s.bm, BN, s.slices, (int64_t)mine->blocks.x * mine->blocks.y * mine->blocks.z);
+  const cudaError_t status = allow_shared(row->kernel, mine->shared);
+  return status ? plan_failed(plan, status) : NULL;
 }
 
-static cudaError_t launch_cut(const conv_problem *p, const conv_buffers *b, split s, cudaStream_t stream) {
-  const unsigned classes_h = classes_of(p->stride_h, p->H), classes_w = classes_of(p->stride_w, p->W);
-  const dim3 blocks((unsigned)tiles_of(p, s.bm) * classes_w, s.slices, classes_h);
-  const size_t copies = (size_t)(2 * BK * (s.bm + 4 + BN)) * sizeof(float) + (size_t)(PERIOD * p->R * p->S * 3) * sizeof(int);
-  const size_t sums = (size_t)(s.bm / 2 * (BN + 4)) * sizeof(float), bytes = copies > sums ? copies : sums;
-  const auto kernel = s.bm == 128 ? dgrad_kernel<128> : dgrad_kernel<64>;
-  if (bytes > 48 << 10) { /* more must be asked for */
-    const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    if (status) return status;
-  }
-  kernel<<<blocks, 2 * s.bm, bytes, stream>>>(*p, s.slice_steps, count_rows(p).heaviest, (const float *)b->y, (const float *)b->w, (float *)b->x, (float *)b->workspace);
-  if (s.slices > 1) {
-    const dim3 adders((row_of(*p) + SUM_THREADS - 1) / SUM_THREADS * ((p->C + ADDED_C - 1) / ADDED_C), classes_w, classes_h);
-    add_image_slices_kernel<<<adders, SUM_THREADS, 0, stream>>>(*p, s.slice_steps, (const float *)b->workspace, (float *)b->x);
-  }
+static const char *plan_dgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const char *why = unsupported(&o->problem, device);
+  if (why) return why;
+  const matrix_product g = product_of(&o->problem);
+  return plan_cut(plan, &g, split_for(&g, device->sm_count, &h200_prices));
+}
+
+static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem *p = &plan->operation.problem;
+  const dgrad_plan *mine = plan_data<dgrad_plan>(plan);
+  const int steps = mine->cut.slice_steps;
+  mine->row->kernel<<<mine->blocks, 2 * mine->cut.bm, mine->shared, stream>>>(*p, steps, mine->first_h, (const float *)b->y, (const float *)b->w, (float *)b->x, (float *)b->workspace);
+  if (mine->cut.slices > 1) add_image_slices_kernel<<<mine->adders, SUM_THREADS, 0, stream>>>(*p, steps, (const float *)b->workspace, (float *)b->x);
   return cudaGetLastError();
 }
 
-static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const matrix_product g = product_of(p);
-  return launch_cut(p, b, split_of(&g), stream);
-}
-
-WORKSPACE_ROW(classes_dgrad, "05f", "a product for every residue of the stride", PASS_DGRAD, unsupported, workspace_bytes, launch_dgrad, plain_growth_dgrad);
+GEMM_ROW(classes_dgrad, "05f", "a product for every residue of the stride", PASS_DGRAD, plan_dgrad, launch_dgrad, plain_growth_dgrad);
 
 extern const cut_kernel classes_cuts;
-const cut_kernel classes_cuts = {&classes_dgrad, product_of, launch_cut};
+const cut_kernel classes_cuts = {&classes_dgrad, product_of, plan_cut};

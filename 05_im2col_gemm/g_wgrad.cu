@@ -14,9 +14,9 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
+#include "05_im2col_gemm/rows.h"
 #include "05_im2col_gemm/split.h"
 #include "05_im2col_gemm/tile.h"
-#include "common/harness/plain.h"
 #include "common/ptx/ptx.cuh"
 
 enum { NO_COLUMN = 30, B_PITCH = BN + 4, MOST_TABLE = 2000, SUM_THREADS = 128, MOST_SLICES = 512 };
@@ -168,32 +168,55 @@ static matrix_product product_of(const conv_problem *p) {
           .looked_up = true};
 }
 
-static size_t workspace_bytes(const conv_problem *p) {
-  const matrix_product g = product_of(p);
-  const split s = split_of(&g);
-  return split_bytes(&g, &s);
+typedef struct wgrad_row {
+  int bm;
+  void (*kernel)(conv_problem p, int slice_steps, const float *x, const float *dy, output out);
+} wgrad_row;
+
+static const wgrad_row instances[] = {{64, wgrad_kernel<64>}, {128, wgrad_kernel<128>}};
+
+typedef struct wgrad_plan {
+  const wgrad_row *row;
+  split cut;
+  dim3 blocks;
+  int adders;    /* blocks of add_filter_slices_kernel */
+  size_t shared; /* bytes */
+} wgrad_plan;
+
+static const char *plan_cut(conv_plan *plan, const matrix_product *g, split s) {
+  const conv_problem *p = &plan->operation.problem;
+  const int columns = columns_of(p);
+  const wgrad_row *row = instances;
+  while (row->bm != s.bm) row++; /* there is one */
+  wgrad_plan *mine = plan_data<wgrad_plan>(plan);
+  *mine = {.row = row,
+           .cut = s,
+           .blocks = dim3((columns + BN - 1) / BN * p->groups * ((g->rows + s.bm - 1) / s.bm), s.slices),
+           .adders = (p->K * columns + SUM_THREADS - 1) / SUM_THREADS,
+           .shared = (size_t)(2 * BK * (s.bm + 4 + B_PITCH)) * sizeof(float) + BN * sizeof(int2) + (size_t)(p->P + p->Q) * sizeof(int)};
+  plan->workspace_bytes = split_bytes(g, &s);
+  tile_words(plan, s.bm, BN, s.slices, (int64_t)mine->blocks.x * s.slices);
+  return NULL;
 }
 
-static cudaError_t launch_cut(const conv_problem *p, const conv_buffers *b, split s, cudaStream_t stream) {
-  const int bm = s.bm, columns = columns_of(p);
-  const output out = s.slices > 1 ? output{(float *)b->workspace, slice_row(p)} : output{(float *)b->w, columns};
-  const dim3 blocks((columns + BN - 1) / BN * p->groups * ((p->K / p->groups + bm - 1) / bm), s.slices);
-  const size_t bytes = (size_t)(2 * BK * (bm + 4 + B_PITCH)) * sizeof(float) + BN * sizeof(int2) + (size_t)(p->P + p->Q) * sizeof(int);
-  const auto kernel = bm == 128 ? wgrad_kernel<128> : wgrad_kernel<64>;
-  kernel<<<blocks, 2 * bm, bytes, stream>>>(*p, s.slice_steps, (const float *)b->x, (const float *)b->y, out);
-  if (s.slices > 1) {
-    const int count = p->K * columns;
-    add_filter_slices_kernel<<<(count + SUM_THREADS - 1) / SUM_THREADS, SUM_THREADS, 0, stream>>>(*p, s.slices, (const float *)b->workspace, (float *)b->w);
-  }
+static const char *plan_wgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const char *why = unsupported(&o->problem, device);
+  if (why) return why;
+  const matrix_product g = product_of(&o->problem);
+  return plan_cut(plan, &g, split_for(&g, device->sm_count, &h200_prices));
+}
+
+static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem *p = &plan->operation.problem;
+  const wgrad_plan *mine = plan_data<wgrad_plan>(plan);
+  const bool cut = mine->cut.slices > 1;
+  const output out = cut ? output{(float *)b->workspace, slice_row(p)} : output{(float *)b->w, columns_of(p)};
+  mine->row->kernel<<<mine->blocks, 2 * mine->cut.bm, mine->shared, stream>>>(*p, mine->cut.slice_steps, (const float *)b->x, (const float *)b->y, out);
+  if (cut) add_filter_slices_kernel<<<mine->adders, SUM_THREADS, 0, stream>>>(*p, mine->cut.slices, (const float *)b->workspace, (float *)b->w);
   return cudaGetLastError();
 }
 
-static cudaError_t launch_wgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const matrix_product g = product_of(p);
-  return launch_cut(p, b, split_of(&g), stream);
-}
-
-WORKSPACE_ROW(pixels_wgrad, "05g", "the reduction over all pixels, in slices", PASS_WGRAD, unsupported, workspace_bytes, launch_wgrad, plain_growth_wgrad);
+GEMM_ROW(pixels_wgrad, "05g", "the reduction over all pixels, in slices", PASS_WGRAD, plan_wgrad, launch_wgrad, plain_growth_wgrad);
 
 extern const cut_kernel pixels_cuts;
-const cut_kernel pixels_cuts = {&pixels_wgrad, product_of, launch_cut};
+const cut_kernel pixels_cuts = {&pixels_wgrad, product_of, plan_cut};

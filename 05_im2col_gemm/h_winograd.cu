@@ -43,19 +43,15 @@ template <> __device__ __forceinline__ void output_line<2>(const float (&m)[4], 
  * channel, where the formula has 9. (In a shorter tile (2 * 2 + 2 * 3 + 2 * 2)^2.) */
 enum { EXACT_FACTOR = 29 };
 
-static const char *unsupported_fprop(const conv_problem *p, const conv_device *device) { return winograd_unsupported(p, PASS_FPROP, 2, device); }
-static const char *unsupported_dgrad(const conv_problem *p, const conv_device *device) { return winograd_unsupported(p, PASS_DGRAD, 2, device); }
-static size_t bytes_fprop(const conv_problem *p) { return winograd_bytes(p, PASS_FPROP, 2); }
-static size_t bytes_dgrad(const conv_problem *p) { return winograd_bytes(p, PASS_DGRAD, 2); }
 static double growth_fprop(const conv_problem *p, bool random) { return growth_winograd((double)problem_terms(p, PASS_FPROP), WINOGRAD_2X2_NORM, random); }
 static double growth_dgrad(const conv_problem *p, bool random) { return growth_winograd((double)problem_terms(p, PASS_DGRAD), WINOGRAD_2X2_NORM, random); }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  return winograd_launch<2, false>(p, (const float *)b->x, (const float *)b->w, (float *)b->y, (float *)b->workspace, stream);
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  return winograd_launch<2, false>(plan_data<winograd_plan>(plan), (const float *)b->x, (const float *)b->w, (float *)b->y, (float *)b->workspace, stream);
 }
-static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  return winograd_launch<2, true>(p, (const float *)b->y, (const float *)b->w, (float *)b->x, (float *)b->workspace, stream);
+static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  return winograd_launch<2, true>(plan_data<winograd_plan>(plan), (const float *)b->y, (const float *)b->w, (float *)b->x, (float *)b->workspace, stream);
 }
 
-WINOGRAD_ROW(winograd_fprop, "05h", "Winograd: 2 x 2 outputs by 16 multiplications", PASS_FPROP, unsupported_fprop, bytes_fprop, launch_fprop, growth_fprop, EXACT_FACTOR);
-WINOGRAD_ROW(winograd_dgrad, "05h", "Winograd: 2 x 2 outputs by 16 multiplications", PASS_DGRAD, unsupported_dgrad, bytes_dgrad, launch_dgrad, growth_dgrad, EXACT_FACTOR);
+WINOGRAD_ROW(winograd_fprop, "05h", "Winograd: 2 x 2 outputs by 16 multiplications", PASS_FPROP, winograd_plan_for<2>, launch_fprop, growth_fprop, EXACT_FACTOR);
+WINOGRAD_ROW(winograd_dgrad, "05h", "Winograd: 2 x 2 outputs by 16 multiplications", PASS_DGRAD, winograd_plan_for<2>, launch_dgrad, growth_dgrad, EXACT_FACTOR);

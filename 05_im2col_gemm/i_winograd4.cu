@@ -52,19 +52,15 @@ template <> __device__ __forceinline__ void output_line<4>(const float (&m)[6], 
  * products times the squares of 0, 1, 1, 8, 8, 1: 17/6 + 17/6 + 70/3 + 70/3 + 42 = 94.33, where the formula has 3: 31.5^(1/2), for two directions 31.5. (The last of a
  * shorter tile: 34.33.) */
 
-static const char *unsupported_fprop(const conv_problem *p, const conv_device *device) { return winograd_unsupported(p, PASS_FPROP, 4, device); }
-static const char *unsupported_dgrad(const conv_problem *p, const conv_device *device) { return winograd_unsupported(p, PASS_DGRAD, 4, device); }
-static size_t bytes_fprop(const conv_problem *p) { return winograd_bytes(p, PASS_FPROP, 4); }
-static size_t bytes_dgrad(const conv_problem *p) { return winograd_bytes(p, PASS_DGRAD, 4); }
 static double growth_fprop(const conv_problem *p, bool random) { return growth_winograd((double)problem_terms(p, PASS_FPROP), WINOGRAD_4X4_NORM, random); }
 static double growth_dgrad(const conv_problem *p, bool random) { return growth_winograd((double)problem_terms(p, PASS_DGRAD), WINOGRAD_4X4_NORM, random); }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  return winograd_launch<4, false>(p, (const float *)b->x, (const float *)b->w, (float *)b->y, (float *)b->workspace, stream);
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  return winograd_launch<4, false>(plan_data<winograd_plan>(plan), (const float *)b->x, (const float *)b->w, (float *)b->y, (float *)b->workspace, stream);
 }
-static cudaError_t launch_dgrad(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  return winograd_launch<4, true>(p, (const float *)b->y, (const float *)b->w, (float *)b->x, (float *)b->workspace, stream);
+static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  return winograd_launch<4, true>(plan_data<winograd_plan>(plan), (const float *)b->y, (const float *)b->w, (float *)b->x, (float *)b->workspace, stream);
 }
 
-WINOGRAD_ROW(winograd4_fprop, "05i", "Winograd: 4 x 4 outputs by 36 multiplications", PASS_FPROP, unsupported_fprop, bytes_fprop, launch_fprop, growth_fprop, EXACT_NEVER);
-WINOGRAD_ROW(winograd4_dgrad, "05i", "Winograd: 4 x 4 outputs by 36 multiplications", PASS_DGRAD, unsupported_dgrad, bytes_dgrad, launch_dgrad, growth_dgrad, EXACT_NEVER);
+WINOGRAD_ROW(winograd4_fprop, "05i", "Winograd: 4 x 4 outputs by 36 multiplications", PASS_FPROP, winograd_plan_for<4>, launch_fprop, growth_fprop, EXACT_NEVER);
+WINOGRAD_ROW(winograd4_dgrad, "05i", "Winograd: 4 x 4 outputs by 36 multiplications", PASS_DGRAD, winograd_plan_for<4>, launch_dgrad, growth_dgrad, EXACT_NEVER);

@@ -17,7 +17,7 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
-#include "common/harness/plain.h"
+#include "05_im2col_gemm/rows.h"
 
 enum { MOST_C = 4, MOST_MB = 8, TN = 8, TILE = 16, WARPS = 4, THREADS = 32 * WARPS, STAGE_K = 4, MOST_MET = 1024, MOST_CLASSES = 65535 /* gridDim.z */ };
 
@@ -144,12 +144,11 @@ __global__ void __launch_bounds__(THREADS, 3) few_kernel(conv_problem p, cut t, 
 
 /* ---------------------------------------------------------------- host */
 
+/* By the rows of a thread, and the v's in a quad. */
 typedef void (*few)(conv_problem p, cut t, int first_h, const float *dy, const float *w, float *dx);
-template <int MB> static few of_rows(int v) { return v <= 2 ? few_kernel<MB, 2> : v == 3 ? few_kernel<MB, 3> : few_kernel<MB, 4>; }
-static few kernel_of(int mb, int v) {
-  static few (*const by_rows[MOST_MB])(int v) = {of_rows<1>, of_rows<2>, of_rows<3>, of_rows<4>, of_rows<5>, of_rows<6>, of_rows<7>, of_rows<8>};
-  return by_rows[mb - 1](v);
-}
+#define FEW(MB) {few_kernel<MB, 2>, few_kernel<MB, 3>, few_kernel<MB, 4>}
+static const few instances[MOST_MB][3] = {FEW(1), FEW(2), FEW(3), FEW(4), FEW(5), FEW(6), FEW(7), FEW(8)};
+#undef FEW
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b < 0); }
@@ -181,34 +180,43 @@ static int64_t shared_bytes(const conv_problem *p, const cut *t) {
   return (2 * STAGE_K * (dy + filter) + filter) * (int64_t)sizeof(float);
 }
 
-static const char *unsupported(const conv_problem *p, const conv_device *device) {
+typedef struct few_plan {
+  few kernel;
+  cut how;
+  int first_h; /* the row class with most taps: it comes first */
+  dim3 blocks;
+  size_t shared; /* bytes */
+} few_plan;
+
+static const char *plan_dgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
   if (p->C / p->groups > MOST_C) return "only for up to 4 channels a group";
   const char *why = plain_unsupported(p, device);
   if (why) return why;
-  if (classes_of(p->stride_h, p->H) > MOST_CLASSES || classes_of(p->stride_w, p->W) > MOST_CLASSES) return "more than 65535 classes of rows or of columns (a stride)";
+  const int classes_h = classes_of(p->stride_h, p->H);
+  if (classes_h > MOST_CLASSES || classes_of(p->stride_w, p->W) > MOST_CLASSES) return "more than 65535 classes of rows or of columns (a stride)";
   if (met_h(p) > MOST_MET || met_w(p) > MOST_MET || p->R > MOST_MET) return "a pixel's part of dy is more than 1024 rows or columns";
   const cut t = cut_of(p);
-  if (shared_bytes(p, &t) > (int64_t)device->shared_per_block) return "the parts of dy and w do not fit into shared memory";
-  return blocks_of(p, &t) > INT_MAX ? "2^31 blocks or more" : NULL;
-}
-
-static cudaError_t launch_few(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const cut t = cut_of(p);
-  const few kernel = kernel_of(rows_of_part(&t), (int)met_w(p));
-  const int bytes = (int)shared_bytes(p, &t);
-  int heaviest = 0, most = 0; /* the class with most taps comes first */
-  for (int h = 0; h < classes_of(p->stride_h, p->H); h++) {
+  const int mb = rows_of_part(&t), vc = min(max((int)met_w(p), 2), 4);
+  const int64_t blocks = blocks_of(p, &t), shared = shared_bytes(p, &t);
+  if (shared > (int64_t)device->shared_per_block) return "the parts of dy and w do not fit into shared memory";
+  if (blocks > INT_MAX) return "2^31 blocks or more";
+  few_plan *mine = plan_data<few_plan>(plan);
+  *mine = {.kernel = instances[mb - 1][vc - 2], .how = t, .first_h = 0, .blocks = dim3((unsigned)blocks, 1, classes_h), .shared = (size_t)shared};
+  for (int h = 0, most = 0; h < classes_h; h++) {
     int taps = 0;
     for (int r = 0; r < p->R; r++) taps += (h + p->pad_top - r * p->dil_h) % p->stride_h == 0;
-    if (taps > most) most = taps, heaviest = h;
+    if (taps > most) most = taps, mine->first_h = h;
   }
-  if (bytes > 48 << 10) { /* more must be asked for */
-    const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (status) return status;
-  }
-  const dim3 blocks((unsigned)blocks_of(p, &t), 1, classes_of(p->stride_h, p->H));
-  kernel<<<blocks, THREADS, (size_t)bytes, stream>>>(*p, t, heaviest, (const float *)b->y, (const float *)b->w, (float *)b->x);
+  snprintf(plan->words, sizeof plan->words, "%d rows a thread, %d elements of a row of dy at a time, %lld blocks", mb, vc, (long long)blocks * classes_h);
+  const cudaError_t status = allow_shared(mine->kernel, mine->shared);
+  return status ? plan_failed(plan, status) : NULL;
+}
+
+static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const few_plan *mine = plan_data<few_plan>(plan);
+  mine->kernel<<<mine->blocks, THREADS, mine->shared, stream>>>(plan->operation.problem, mine->how, mine->first_h, (const float *)b->y, (const float *)b->w, (float *)b->x);
   return cudaGetLastError();
 }
 
-FP32_ROW(few_dgrad, "05j", "few channels: columns of the stride as rows of one product", PASS_DGRAD, unsupported, launch_few, plain_growth_dgrad);
+GEMM_ROW(few_dgrad, "05j", "few channels: columns of the stride as rows of one product", PASS_DGRAD, plan_dgrad, launch_dgrad, plain_growth_dgrad);

@@ -9,16 +9,17 @@
  *           only its very first piece may begin in the middle of a tile.
  * Order:    a second kernel adds the parts of a tile, first to last, as in 05d: the same sums in every run, to the bit.
  * Stores:   where quads are not aligned, a warp exchanges its sums first: neighbouring lanes store neighbouring pixels, not every fourth one.
- * Model:    tiles of 64 or of 128 filters, cut or not, is decided by plan_of() in stream.h, by estimated clocks.
+ * Model:    tiles of 64 or of 128 filters, cut or not, is decided by share_for() in stream.h, by estimated clocks.
  * Expect:   a fifth less time where the last of two rounds is half empty, a tenth where a tile has 4 stages.
  * Sizes:    R + S up to 30, as in 05c.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
+#include <string.h>
 
+#include "05_im2col_gemm/rows.h"
 #include "05_im2col_gemm/stream.h"
 #include "05_im2col_gemm/tile.h"
-#include "common/harness/plain.h"
 #include "common/ptx/ptx.cuh"
 
 enum { PERIOD = 16, PARTS = 4, LAST_PERIOD = 30, ALL = -1, SUM_ROWS = 16 };
@@ -243,34 +244,57 @@ static const char *unsupported(const conv_problem *p, const conv_device *device)
   return problem_x_count(p) + before > INT_MAX - 1024 ? "x and the padding before it have 2^31 elements or more (offsets are 32-bit)" : NULL;
 }
 
-static size_t workspace_bytes(const conv_problem *p) {
-  const plan plan = plan_of(p);
-  return plan.all.whole < plan.all.tiles ? (size_t)plan.all.workers * 2 * plan.bm * BN * sizeof(float) : 0;
+typedef struct stream_row {
+  bool rows; /* pixels are copied 16 bytes at a time */
+  int bm;
+  void (*kernel)(conv_problem p, schedule all, const float *x, const float *w, float *y, float *parts);
+} stream_row;
+
+static const stream_row instances[] = {
+    {false, 64, stream_kernel<64, false>}, {false, 128, stream_kernel<128, false>}, {true, 64, stream_kernel<64, true>}, {true, 128, stream_kernel<128, true>}};
+
+typedef struct stream_plan {
+  const stream_row *row;
+  share_out share;
+  size_t shared; /* bytes */
+} stream_plan;
+
+static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  const char *why = unsupported(p, device);
+  if (why) return why;
+  const bool rows = pixels_are_rows(p);
+  const share_out share = share_for(p, device->sm_count);
+  const int bm = share.bm, rest = share.all.tiles - share.all.whole;
+  const stream_row *row = instances;
+  while (row->rows != rows || row->bm != bm) row++; /* there is one */
+  stream_plan *mine = plan_data<stream_plan>(plan);
+  *mine = {.row = row,
+           .share = share,
+           .shared = (size_t)(2 * BK * (bm + 4 + BN)) * sizeof(float) + (size_t)(4 * bm) * sizeof(int4) + (size_t)(PERIOD * p->R * p->S / 2) * sizeof(taps)};
+  if (rest > 0) plan->workspace_bytes = (size_t)share.all.workers * 2 * bm * BN * sizeof(float);
+  tile_words(plan, bm, BN, 1, share.blocks);
+  if (rest > 0) snprintf(plan->words + strlen(plan->words), sizeof plan->words - strlen(plan->words), ", %d of %d tiles dealt out", rest, share.all.tiles);
+  const cudaError_t status = allow_shared(row->kernel, mine->shared);
+  return status ? plan_failed(plan, status) : NULL;
 }
 
-static cudaError_t launch_fprop(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
-  const plan plan = plan_of(p);
-  const int bm = plan.bm, rest = plan.all.tiles - plan.all.whole;
-  const size_t bytes =
-      (size_t)(2 * BK * (bm + 4 + BN)) * sizeof(float) + (size_t)(4 * bm) * sizeof(int4) + (size_t)(PERIOD * p->R * p->S / 2) * sizeof(taps);
-  const auto kernel = pixels_are_rows(p) ? (bm == 128 ? stream_kernel<128, true> : stream_kernel<64, true>)
-                                         : (bm == 128 ? stream_kernel<128, false> : stream_kernel<64, false>);
-  if (bytes > 48 << 10) {
-    const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    if (error) return error;
-  }
-  kernel<<<plan.blocks, 2 * bm, bytes, stream>>>(*p, plan.all, (const float *)b->x, (const float *)b->w, (float *)b->y, (float *)b->workspace);
-  if (rest > 0) add_parts_kernel<<<dim3(bm / SUM_ROWS, rest), BN, 0, stream>>>(*p, plan.all, bm, (const float *)b->workspace, (float *)b->y);
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const conv_problem *p = &plan->operation.problem;
+  const stream_plan *mine = plan_data<stream_plan>(plan);
+  const schedule *all = &mine->share.all;
+  const int bm = mine->share.bm, rest = all->tiles - all->whole;
+  mine->row->kernel<<<mine->share.blocks, 2 * bm, mine->shared, stream>>>(*p, *all, (const float *)b->x, (const float *)b->w, (float *)b->y, (float *)b->workspace);
+  if (rest > 0) add_parts_kernel<<<dim3(bm / SUM_ROWS, rest), BN, 0, stream>>>(*p, *all, bm, (const float *)b->workspace, (float *)b->y);
   return cudaGetLastError();
 }
 
-WORKSPACE_ROW(stream_fprop, "05k", "blocks stay to the end, the last tiles are dealt out by stages", PASS_FPROP, unsupported, workspace_bytes, launch_fprop, plain_growth_fprop);
+GEMM_ROW(stream_fprop, "05k", "blocks stay to the end, the last tiles are dealt out by stages", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);
 
 /* Whether it takes less time than 05d, as timed on an H200 for the layers of ResNet-50: where tiles of 64 filters, one a multiprocessor, fill less than
  * 90 % of their rounds and there is enough to deal out, or where many tiles are so short that their beginnings and ends count. */
 extern "C" bool stream_pays(const conv_problem *p, int multiprocessors) {
-  const plan plan = plan_with(p, multiprocessors, 64, false);
-  const double rounds = (double)plan.all.tiles / multiprocessors, stages = plan.all.stages;
+  const double rounds = (double)tiles_of(p, 64) / multiprocessors, stages = stages_of_tile(p);
   const bool uneven = rounds > 1 && rounds < 0.9 * ceil(rounds) && rounds * stages / 4 >= 13;
   return uneven || (rounds >= 8 && stages <= (pixels_are_rows(p) ? 4 : 10));
 }

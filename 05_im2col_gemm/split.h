@@ -87,15 +87,9 @@ static inline split split_for(const matrix_product *g, int multiprocessors, cons
   return best;
 }
 
-static inline split split_of(const matrix_product *g) {
-  int device = 0, multiprocessors = 0;
-  if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) multiprocessors = 1;
-  return split_for(g, multiprocessors, &h200_prices);
-}
-
-/* A kernel with any cut, for `make cuts`. */
+/* A kernel with any cut, for `make cuts`: plan_cut finishes a plan that has its operation, of a problem that the kernel can do. Returns NULL, or what failed. */
 typedef struct cut_kernel {
   const conv_kernel *kernel;
   matrix_product (*product)(const conv_problem *p);
-  cudaError_t (*launch)(const conv_problem *p, const conv_buffers *b, split s, cudaStream_t stream);
+  const char *(*plan_cut)(conv_plan *plan, const matrix_product *g, split s);
 } cut_kernel;

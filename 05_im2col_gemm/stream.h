@@ -63,57 +63,58 @@ static inline divisor divisor_of(int by) {
   return {by, 31 + log, (unsigned)((((uint64_t)1 << (31 + log)) + (unsigned)by - 1) / (unsigned)by)};
 }
 
+/* Tiles of bm filters, and stages of a tile. */
+static inline int tiles_of(const conv_problem *p, int bm) { return (p->N * p->P * p->Q + BN - 1) / BN * p->groups * ((p->K / p->groups + bm - 1) / bm); }
+static inline int stages_of_tile(const conv_problem *p) { return (p->C / p->groups * p->R * p->S + BK - 1) / BK; }
+
 /* How the work is done: tiles of bm filters, so many blocks. */
-typedef struct plan {
+typedef struct share_out {
   int bm, blocks;
   schedule all;
-} plan;
+} share_out;
 
 /* A multiprocessor has room for 256 rows of tiles. `cut`: tiles that do not make a whole round are cut. */
-static inline plan plan_with(const conv_problem *p, int multiprocessors, int bm, bool cut) {
-  const int places = multiprocessors * (256 / bm), stages = (p->C / p->groups * p->R * p->S + BK - 1) / BK;
-  const int tiles_k = (p->K / p->groups + bm - 1) / bm, tiles = (p->N * p->P * p->Q + BN - 1) / BN * p->groups * tiles_k, rest = tiles % places;
-  plan plan = {bm, tiles < places ? tiles : places, {}};
-  plan.all.tiles = tiles, plan.all.whole = tiles, plan.all.stages = stages;
-  plan.all.tiles_k = divisor_of(tiles_k), plan.all.groups = divisor_of(p->groups);
-  plan.all.image = divisor_of(p->P * p->Q), plan.all.p = divisor_of(p->P), plan.all.q = divisor_of(p->Q);
+static inline share_out share_with(const conv_problem *p, int multiprocessors, int bm, bool cut) {
+  const int places = multiprocessors * (256 / bm), stages = stages_of_tile(p), tiles = tiles_of(p, bm), rest = tiles % places;
+  share_out s = {bm, tiles < places ? tiles : places, {}};
+  s.all.tiles = tiles, s.all.whole = tiles, s.all.stages = stages;
+  s.all.tiles_k = divisor_of((p->K / p->groups + bm - 1) / bm), s.all.groups = divisor_of(p->groups);
+  s.all.image = divisor_of(p->P * p->Q), s.all.p = divisor_of(p->P), s.all.q = divisor_of(p->Q);
   const int64_t dealt = (int64_t)rest * stages, most = dealt / LEAST_STAGES;
-  if (!cut || most <= rest || dealt > INT_MAX) return plan;
+  if (!cut || most <= rest || dealt > INT_MAX) return s;
   const int workers = most < places ? (int)most : places;
-  if (tiles < places) plan.blocks = workers;
-  plan.all.whole = tiles - rest, plan.all.workers = workers, plan.all.each = (int)dealt / workers, plan.all.longer = (int)dealt % workers;
-  return plan;
+  if (tiles < places) s.blocks = workers;
+  s.all.whole = tiles - rest, s.all.workers = workers, s.all.each = (int)dealt / workers, s.all.longer = (int)dealt % workers;
+  return s;
 }
 
 /* Clocks that it takes, about: whole rounds, what is left over, what is dealt out, and the parts, written and read. */
-static inline double clocks_of(const plan *plan, int multiprocessors) {
+static inline double clocks_of(const share_out *s, int multiprocessors) {
   /* Of the 128 FMAs in a clock of a multiprocessor, with so many quarters of its registers taken. */
   static const double share_64[4] = {0.47, 0.62, 0.7, 0.75}, share_128[4] = {0, 0.42, 0, 0.75};
-  const double *share = plan->bm == 128 ? share_128 : share_64;
+  const double *share = s->bm == 128 ? share_128 : share_64;
   const double store = 4000, launch = 6000, bytes = 20; /* clocks to store sums and of the second launch; bytes of parts in a clock */
-  const double stage = (plan->bm == 128 ? 1 : 1.02) * (256 * BK * BN / 128);
-  const schedule *all = &plan->all;
-  const int places = multiprocessors * (256 / plan->bm), left = all->whole % places, rest = all->tiles - all->whole;
+  const double stage = (s->bm == 128 ? 1 : 1.02) * (256 * BK * BN / 128);
+  const schedule *all = &s->all;
+  const int places = multiprocessors * (256 / s->bm), left = all->whole % places, rest = all->tiles - all->whole;
   double clocks = all->whole / places * (all->stages * stage / share[3] + store);
   if (left > 0) {
-    const int quarters = (left + multiprocessors - 1) / multiprocessors * plan->bm / 64;
+    const int quarters = (left + multiprocessors - 1) / multiprocessors * s->bm / 64;
     clocks += all->stages * stage * quarters / 4 / share[quarters - 1] + store;
   }
   if (rest > 0) {
-    const int quarters = (all->workers + multiprocessors - 1) / multiprocessors * plan->bm / 64;
+    const int quarters = (all->workers + multiprocessors - 1) / multiprocessors * s->bm / 64;
     clocks += (all->each + 1) * stage * quarters / 4 / share[quarters - 1] + 2 * store + launch;
-    clocks += 2 * (double)((all->workers + rest) * plan->bm * BN) * sizeof(float) / (bytes * multiprocessors);
+    clocks += 2 * (double)((all->workers + rest) * s->bm * BN) * sizeof(float) / (bytes * multiprocessors);
   }
   return clocks;
 }
 
-static inline plan plan_of(const conv_problem *p) {
-  int device = 0, multiprocessors = 0;
-  if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) multiprocessors = 1;
-  plan best = plan_with(p, multiprocessors, 64, false);
+static inline share_out share_for(const conv_problem *p, int multiprocessors) {
+  share_out best = share_with(p, multiprocessors, 64, false);
   for (int bm = 64; bm <= (p->K / p->groups > 64 ? 128 : 64); bm *= 2)
     for (int cut = 0; cut < 2; cut++) {
-      const plan other = plan_with(p, multiprocessors, bm, cut);
+      const share_out other = share_with(p, multiprocessors, bm, cut);
       if (clocks_of(&other, multiprocessors) < clocks_of(&best, multiprocessors)) best = other;
     }
   return best;

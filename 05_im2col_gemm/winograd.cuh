@@ -34,6 +34,7 @@
  * dgrad with stride 1 is fprop of dy with every filter turned round (tap 8 - i for i), C and K exchanged, padded by 2 - pad. */
 #pragma once
 #include <cuda_runtime.h>
+#include <string.h>
 
 #include "05_im2col_gemm/winograd.h"
 #include "05_im2col_gemm/winograd_multiply.cuh"
@@ -236,8 +237,30 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) output_kernel(winogra
 
 /* ---------------------------------------------------------------- host */
 
+typedef void (*multiply)(winograd g, const float *u, const float *v, float *m);
+
+template <int SIDE> static multiply multiply_for(int bm, int bn) {
+  static const multiply instances[2][2] = {{multiply_kernel<64, 64, SIDE>, multiply_kernel<64, 128, SIDE>}, {multiply_kernel<128, 64, SIDE>, multiply_kernel<128, 128, SIDE>}};
+  return instances[bm / 64 - 1][bn / 64 - 1];
+}
+
+/* A launch of all three kernels. */
+typedef struct winograd_part {
+  winograd cut;
+  multiply kernel;
+  int filter_blocks, patch_blocks, threads, output_blocks; /* of transform_kernel; of a block of multiply_kernel; of output_kernel */
+  size_t shared;                                           /* bytes for a block of multiply_kernel */
+} winograd_part;
+
+typedef struct winograd_plan {
+  int images;            /* of a launch, but perhaps the last one, */
+  winograd_part part[2]; /* which is the second of these */
+  bool again;            /* the last one's filters are cut otherwise: they are transformed once more */
+  bool waits;            /* compiled for a GPU whose kernels wait for each other */
+} winograd_plan;
+
 /* Dynamic shared memory that a block must ask for so that no more than `resident` of `threads` are on a multiprocessor at a time; of 128 registers a thread. */
-template <class... P> static cudaError_t shared_for(void (*kernel)(P...), int resident, int threads, size_t *shared) {
+static cudaError_t shared_for(multiply kernel, int resident, int threads, size_t *shared) {
   int device = 0, bytes = 0, reserved = 0;
   cudaFuncAttributes about;
   *shared = 0;
@@ -250,16 +273,39 @@ template <class... P> static cudaError_t shared_for(void (*kernel)(P...), int re
   const int used = reserved + (int)about.sharedSizeBytes, least = bytes / (resident + 1) + 128, most = bytes - reserved; /* of a block; one more does not fit */
   const int all = least < most ? least : most;
   *shared = all > used ? all - used : 0;
-  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)*shared);
+  return allow_shared(kernel, *shared);
+}
+
+template <int SIZE> static const char *winograd_plan_for(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  winograd cuts[2];
+  const char *why = winograd_cuts(&o->problem, o->pass, SIZE, device, cuts);
+  if (why) return why;
+  winograd_plan *mine = plan_data<winograd_plan>(plan);
+  mine->images = cuts[0].images, mine->again = cuts[1].pitch_k != cuts[0].pitch_k;
+  cudaError_t status = cudaSuccess;
+  for (int i = 0; i < 2 && !status; i++) {
+    const winograd *g = &cuts[i];
+    winograd_part *part = &mine->part[i];
+    part->cut = *g, part->kernel = multiply_for<SIZE + 2>(g->bm, g->bn), part->threads = g->bm * g->bn / (TM * TN);
+    part->filter_blocks = g->p.groups * (g->pitch_k / FILTERS_K) * (g->depth / FILTERS_C), part->patch_blocks = ceil_div((int64_t)g->p.groups * g->depth * g->pitch, THREADS);
+    part->output_blocks = ceil_div((int64_t)g->p.K * g->pitch * 2, THREADS);
+    status = shared_for(part->kernel, g->resident, part->threads, &part->shared);
+    if (winograd_bytes(g) > plan->workspace_bytes) plan->workspace_bytes = winograd_bytes(g);
+  }
+  cudaFuncAttributes about = {};
+  if (!status) status = cudaFuncGetAttributes(&about, mine->part[0].kernel);
+  if (status) return plan_failed(plan, status);
+  mine->waits = about.ptxVersion >= 90;
+  tile_words(plan, cuts[0].bm, cuts[0].bn, cuts[0].slices, cuts[0].blocks);
+  const size_t used = strlen(plan->words);
+  if (cuts[0].images < cuts[0].p.N) snprintf(plan->words + used, sizeof plan->words - used, ", %d images at a time", cuts[0].images);
+  return NULL;
 }
 
 /* Launches a kernel; early: its blocks may begin while the kernel before it ends, for it calls ptx_griddepcontrol_wait before it touches what that wrote. */
 template <class... P, class... A>
 static cudaError_t launch(void (*kernel)(P...), bool early, int blocks, int threads, size_t shared, cudaStream_t stream, A... arguments) {
-  cudaFuncAttributes about;
-  const cudaError_t status = cudaFuncGetAttributes(&about, kernel);
-  if (status) return status;
-  if (early && about.ptxVersion >= 90) { /* compiled with the wait */
+  if (early) {
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization, attribute.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
@@ -270,27 +316,18 @@ static cudaError_t launch(void (*kernel)(P...), bool early, int blocks, int thre
   return cudaGetLastError();
 }
 
-template <int SIZE, bool TURNED>
-static cudaError_t winograd_launch(const conv_problem *p, const float *x, const float *w, float *y, float *workspace, cudaStream_t stream) {
-  const conv_problem f = as_fprop(p, TURNED ? PASS_DGRAD : PASS_FPROP);
-  int images = images_of(&f, SIZE), pitch_k = 0;
+template <int SIZE, bool TURNED> static cudaError_t winograd_launch(const winograd_plan *plan, const float *x, const float *w, float *y, float *workspace, cudaStream_t stream) {
+  const conv_problem &f = plan->part[0].cut.p;
   cudaError_t status = cudaSuccess;
-  for (int first = 0; first < f.N && !status; first += images) {
-    const winograd g = plan_for(&f, SIZE, f.N - first < images ? f.N - first : images);
+  for (int first = 0; first < f.N && !status; first += plan->images) {
+    const bool last = f.N - first < plan->images;
+    const winograd_part *part = &plan->part[last];
+    const winograd &g = part->cut;
     float *u = workspace, *v = u + filter_count(&g), *m = v + patch_count(&g);
-    const int filter_blocks = g.pitch_k == pitch_k ? 0 : f.groups * (g.pitch_k / FILTERS_K) * (g.depth / FILTERS_C); /* fewer images may be cut otherwise */
-    const int patch_blocks = ceil_div((int64_t)f.groups * g.depth * g.pitch, THREADS);
-    pitch_k = g.pitch_k;
-    const float *x_from = x + (int64_t)first * f.C * f.H * f.W;
-    float *y_to = y + (int64_t)first * f.K * f.P * f.Q;
-    status = launch(transform_kernel<SIZE, TURNED>, false, filter_blocks + patch_blocks, THREADS, 0, stream, g, filter_blocks, x_from, w, u, v);
-    const int threads = g.bm * g.bn / (TM * TN), output_blocks = ceil_div((int64_t)f.K * g.pitch * 2, THREADS);
-    const auto multiply = g.bm == 64 ? (g.bn == 64 ? multiply_kernel<64, 64, SIZE + 2> : multiply_kernel<64, 128, SIZE + 2>) :
-                          g.bn == 64 ? multiply_kernel<128, 64, SIZE + 2> : multiply_kernel<128, 128, SIZE + 2>;
-    size_t shared = 0;
-    if (!status) status = shared_for(multiply, g.resident, threads, &shared);
-    if (!status) status = launch(multiply, g.early, g.blocks, threads, shared, stream, g, u, v, m);
-    if (!status) status = launch(output_kernel<SIZE>, true, output_blocks, THREADS, 0, stream, g, m, y_to);
+    const int filter_blocks = first == 0 || (last && plan->again) ? part->filter_blocks : 0;
+    status = launch(transform_kernel<SIZE, TURNED>, false, filter_blocks + part->patch_blocks, THREADS, 0, stream, g, filter_blocks, x + (int64_t)first * f.C * f.H * f.W, w, u, v);
+    if (!status) status = launch(part->kernel, g.early && plan->waits, g.blocks, part->threads, part->shared, stream, g, u, v, m);
+    if (!status) status = launch(output_kernel<SIZE>, plan->waits, part->output_blocks, THREADS, 0, stream, g, m, y + (int64_t)first * f.K * f.P * f.Q);
   }
   return status;
 }

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "05_im2col_gemm/rows.h"
 #include "05_im2col_gemm/tile.h"
-#include "common/harness/plain.h"
 
 /* How a problem is done. p: as fprop. A block of columns is BN of them. A tile of multiply_kernel is BM filters x a block of columns, of one point and group; a
  * part is part_steps * BK of its reduction. The parts are numbered slice by slice. Those from `whole` on, all in the last slice, are cut once more, into pieces. */
@@ -91,14 +91,11 @@ static inline int shorter(int outputs, int size) {
   return over < tiles ? over : tiles;
 }
 
-/* The plan for so many images at a time. */
-static inline winograd plan_for(const conv_problem *f, int size, int images) {
-  static const int shapes[][2] = {{128, 64}, {64, 128}, {128, 128}, {64, 64}};
-  int device = 0, multiprocessors = 0;
-  if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) multiprocessors = 1;
-#ifdef CUDA_EMULATOR
-  if (!getenv("EMU_SMS")) multiprocessors = 132; /* the cuts of a GPU are tested without one, too */
-#endif
+static const int winograd_tiles[][2] = {{128, 64}, {64, 128}, {128, 128}, {64, 64}};
+enum { WINOGRAD_TILES = sizeof winograd_tiles / sizeof *winograd_tiles };
+
+/* The cut of so many images at a time that takes the fewest clocks. */
+static inline winograd cut_for(const conv_problem *f, int size, int images, int multiprocessors) {
   winograd best = {};
   best.p = *f, best.side = size + 2, best.tiles_p = ceil_div(f->P, size), best.tiles_q = ceil_div(f->Q, size), best.images = images;
   best.columns = images * best.tiles_p * best.tiles_q, best.depth = ceil_div(f->C / f->groups, BK) * BK;
@@ -110,10 +107,10 @@ static inline winograd plan_for(const conv_problem *f, int size, int images) {
     const int full_p = g.tiles_p - g.short_p, full_q = g.tiles_q - g.short_q;
     g.from[0] = images * full_p * g.short_q, g.from[1] = images * full_p * g.tiles_q, g.from[2] = g.from[1] + images * g.short_p * full_q;
     for (g.near = 1; with_short && g.near < MOST_NEAR && images % (2 * g.near) == 0;) g.near *= 2;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < WINOGRAD_TILES; i++)
       for (int slices = 1; slices <= 4; slices++)
         for (int pieces = 1; pieces <= MOST_PIECES; pieces++) {
-          const double clocks = cut(&g, shapes[i][0], shapes[i][1], slices, pieces, multiprocessors);
+          const double clocks = cut(&g, winograd_tiles[i][0], winograd_tiles[i][1], slices, pieces, multiprocessors);
           if (clocks < least) least = clocks, best = g;
         }
   }
@@ -132,38 +129,33 @@ static inline int images_of(const conv_problem *f, int size) {
   return ceil_div(f->N, ceil_div(f->N, most));
 }
 
-static inline const char *winograd_unsupported(const conv_problem *p, conv_pass pass, int size, const conv_device *device) {
+/* NULL and how it is cut, or why not. cuts: of so many images as are done at a time; of those that are left for the last launch, if they are fewer. */
+static inline const char *winograd_cuts(const conv_problem *p, conv_pass pass, int size, const conv_device *device, winograd cuts[2]) {
   if (p->R != 3 || p->S != 3) return "only for 3x3 filters";
   if (p->stride_h != 1 || p->stride_w != 1 || p->dil_h != 1 || p->dil_w != 1) return "only for stride 1 without dilation";
   const char *why = plain_unsupported(p, device);
   if (why) return why;
   const conv_problem f = as_fprop(p, pass);
-  if ((double)ceil_div(f.P, size) * ceil_div(f.Q, size) * images_of(&f, size) > INT_MAX / 64) return "too many tiles (indices are 32-bit)";
+  const int images = images_of(&f, size), left = f.N % images, group_k = f.K / f.groups;
+  if ((double)ceil_div(f.P, size) * ceil_div(f.Q, size) * images > INT_MAX / 64) return "too many tiles (indices are 32-bit)";
   const char *too_large = "transformed, a tensor has 2^31 elements or more (indices are 32-bit)";
-  const int images = images_of(&f, size), group_k = f.K / f.groups;
-  const int64_t columns = (int64_t)ceil_div(f.P, size) * ceil_div(f.Q, size) * images;
+  const int64_t columns = (int64_t)ceil_div(f.P, size) * ceil_div(f.Q, size) * images, most = INT_MAX - 1024;
   if ((double)(size + 2) * (size + 2) * f.groups * ceil_div(group_k, 64) * ceil_div(columns, 64) > INT_MAX / 16) return too_large; /* even the tiles are too many */
-  for (int first = 0; first < f.N; first += images) {
-    const winograd g = plan_for(&f, size, f.N - first < images ? f.N - first : images);
-    const int64_t most = INT_MAX - 1024;
-    if (filter_count(&g) > most || patch_count(&g) > most || product_count(&g) > most) return too_large;
-  }
+  int multiprocessors = device->sm_count;
+#ifdef CUDA_EMULATOR
+  if (!getenv("EMU_SMS")) multiprocessors = 132; /* the cuts of a GPU are tested without one, too */
+#endif
+  cuts[0] = cut_for(&f, size, images, multiprocessors);
+  cuts[1] = left ? cut_for(&f, size, left, multiprocessors) : cuts[0];
+  for (int i = 0; i < 2; i++)
+    if (filter_count(&cuts[i]) > most || patch_count(&cuts[i]) > most || product_count(&cuts[i]) > most) return too_large;
   return NULL;
 }
 
-static inline size_t winograd_bytes(const conv_problem *p, conv_pass pass, int size) {
-  const conv_problem f = as_fprop(p, pass);
-  size_t most = 0;
-  for (int first = 0, images = images_of(&f, size); first < f.N; first += images) {
-    const winograd g = plan_for(&f, size, f.N - first < images ? f.N - first : images);
-    const size_t bytes = (size_t)(filter_count(&g) + patch_count(&g) + product_count(&g)) * sizeof(float);
-    if (bytes > most) most = bytes;
-  }
-  return most;
-}
+static inline size_t winograd_bytes(const winograd *g) { return (size_t)(filter_count(g) + patch_count(g) + product_count(g)) * sizeof(float); }
 
 /* A row of the kernel table. Every output's error depends on all of its tile. */
-#define WINOGRAD_ROW(variable, NAME, IDEA, PASS, UNSUPPORTED, BYTES, LAUNCH, GROWTH, FACTOR)        \
+#define WINOGRAD_ROW(variable, NAME, IDEA, PASS, PLAN, LAUNCH, GROWTH, FACTOR)                      \
   extern "C" const conv_kernel variable;                                                            \
   const conv_kernel variable = {.name = NAME,                                                       \
                                 .idea = IDEA,                                                       \
@@ -172,9 +164,8 @@ static inline size_t winograd_bytes(const conv_problem *p, conv_pass pass, int s
                                 .dtype = DTYPE_FP32,                                                \
                                 .layout = LAYOUT_NCHW,                                              \
                                 .min_arch = 0,                                                      \
-                                .unsupported = UNSUPPORTED,                                         \
-                                .workspace_bytes = BYTES,                                           \
-                                .launch = LAUNCH,                                                   \
+                                .plan = PLAN,                                                       \
+                                .launch_plan = LAUNCH,                                              \
                                 .growth = GROWTH,                                                   \
                                 .exact_factor = FACTOR,                                             \
                                 .shares_error = true}

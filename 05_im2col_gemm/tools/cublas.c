@@ -43,6 +43,7 @@ static const char help_text[] =
 typedef struct turn {
   bench *b;
   const method *m;
+  conv_plan plan; /* of the method's kernel */
   bool right;
   double share; /* of the error bound */
 } turn;
@@ -52,7 +53,7 @@ static bool only_columns(const turn *t) { return t->m->enqueue == by_im2col; }
 static cudaError_t enqueue(void *context, int set, cudaStream_t stream) {
   const turn *t = context;
   const conv_buffers view = buffer_view(&t->b->sets, set);
-  return t->m->enqueue(t->b, t->m, &view, stream);
+  return t->m->enqueue(t->b, t->m, &t->plan, &view, stream);
 }
 
 static cudaError_t poison(void *context) {
@@ -68,7 +69,7 @@ static cudaError_t check_set(turn *t, int set) {
   bench *b = t->b;
   const conv_buffers view = buffer_view(&b->sets, set);
   conv_tensor *y = &b->host[TENSOR_Y];
-  cudaError_t status = only_columns(t) ? by_matmul(b, t->m, &view, 0) : cudaSuccess;
+  cudaError_t status = only_columns(t) ? by_matmul(b, t->m, &t->plan, &view, 0) : cudaSuccess;
   if (!status) status = cudaDeviceSynchronize();
   if (!status) status = buffer_download(&b->sets, set, TENSOR_Y, t->m->transposed ? (void *)b->product : y->data);
   if (status) return status;
@@ -124,7 +125,7 @@ static cudaError_t make_sets(bench *b, size_t scratch) {
   if (!status) status = buffer_upload(&b->sets, TENSOR_X, b->host[TENSOR_X].data);
   if (!status) status = buffer_upload(&b->sets, TENSOR_W, b->host[TENSOR_W].data);
   const conv_buffers view = buffer_view(&b->sets, 0);
-  if (!status) status = launch_im2col(&b->p, view.x, view.workspace, 0);
+  if (!status) status = launch_im2col(&b->im2col, view.x, view.workspace, 0);
   if (!status && !timing_is_cold(least, b->sets.count, b->gpu->device.l2_bytes))
     printf("  %d buffer sets: not enough to keep the cache cold\n", b->sets.count);
   return status;
@@ -169,12 +170,12 @@ static int run(const session *s, bench *b, cudaError_t *status) {
   double cublas_us = NAN;
   for (int i = 0; i < METHODS; i++) {
     const conv_kernel *k = methods[i].kernel;
-    const char *why = k && k->unsupported ? k->unsupported(&b->p, &b->gpu->device) : NULL;
+    turns[n] = (turn){.b = b, .m = &methods[i]};
+    const char *why = k ? kernel_plan_pass(k, &b->p, &b->gpu->device, &turns[n].plan) : NULL;
     if (why) printf("  SKIP %s: %s\n", methods[i].name, why);
     if (why) continue;
-    turns[n] = (turn){.b = b, .m = &methods[i]};
     contenders[n] = (contender){.enqueue = enqueue, .poison = poison, .check = check, .context = &turns[n]};
-    if (k && k != &im2col_fprop && k->workspace_bytes && k->workspace_bytes(&b->p) > scratch) scratch = k->workspace_bytes(&b->p);
+    if (k && k != &im2col_fprop && turns[n].plan.workspace_bytes > scratch) scratch = turns[n].plan.workspace_bytes;
     n++;
   }
   *status = make_sets(b, scratch);
@@ -197,9 +198,9 @@ static int measure(const session *s, const conv_problem *p, cudaError_t *status)
   char shape[256], error[512];
   problem_print(p, shape, sizeof shape);
   printf("\n%s: %d x %lld by %d terms\n", shape, p->K, (long long)p->N * p->P * p->Q, p->C * p->R * p->S);
-  const char *why = p->groups != 1 ? "more than one group" : im2col_fprop.unsupported(p, &s->gpu.device);
+  const char *why = p->groups != 1 ? "more than one group" : kernel_plan_pass(&im2col_fprop, p, &s->gpu.device, &b.im2col);
   if (why) return printf("  SKIP %s\n", why), 0;
-  b.columns_bytes = (im2col_fprop.workspace_bytes(p) + 511) / 512 * 512;
+  b.columns_bytes = (b.im2col.workspace_bytes + 511) / 512 * 512;
   int failed = 0;
   for (int role = 0; role < 3; role++) {
     b.host[role] = tensor_describe(p, (tensor_role)role, DTYPE_FP32, LAYOUT_NCHW);

@@ -146,7 +146,8 @@ static int measure_problem(session *s, const char *suite, const conv_problem *p)
   for (int kernel = 0; kernel < CUT_KERNELS && failed < 2; kernel++) {
     const conv_kernel *k = cut_kernel_of(kernel);
     if (!s->passes[k->pass]) continue;
-    const char *why = k->unsupported ? k->unsupported(p, &s->gpu.device) : NULL;
+    conv_plan plan;
+    const char *why = kernel_plan_pass(k, p, &s->gpu.device, &plan);
     if (why) printf("SKIP %s: %s\n", k->name, why);
     if (why) continue;
     cut_trial *t = add_trial(s, suite, p, kernel, s->gpu.device.sm_count);

@@ -9,6 +9,7 @@
 #include "05_im2col_gemm/im2col.h"
 #include "common/harness/buffers.h"
 #include "common/harness/machine.h"
+#include "common/harness/plan.h"
 #include "common/conv/reference.h"
 
 /* ---------------------------------------------------------------- the library */
@@ -53,6 +54,7 @@ enum { SCRATCH = 32 << 20 }; /* bytes for cuBLAS itself: what its documentation 
 typedef struct bench {
   const machine *gpu;
   conv_problem p;
+  conv_plan im2col;    /* of 05a, for its halves */
   conv_tensor host[3]; /* x, w, and room for a result */
   float *product;      /* room for a result as [K][N*P*Q] */
   conv_reference reference;
@@ -63,7 +65,8 @@ typedef struct bench {
 } bench;
 
 typedef struct method method;
-typedef cudaError_t enqueue_method(const bench *b, const method *m, const conv_buffers *view, cudaStream_t stream);
+/* plan: of the method's kernel. */
+typedef cudaError_t enqueue_method(const bench *b, const method *m, const conv_plan *plan, const conv_buffers *view, cudaStream_t stream);
 struct method {
   const char *name, *what;
   enqueue_method *enqueue;
@@ -72,24 +75,25 @@ struct method {
   const conv_kernel *kernel;      /* a whole convolution; else NULL */
 };
 
-static cudaError_t by_im2col(const bench *b, const method *m, const conv_buffers *view, cudaStream_t stream) {
-  (void)m;
-  return launch_im2col(&b->p, view->x, view->workspace, stream);
+static cudaError_t by_im2col(const bench *b, const method *m, const conv_plan *plan, const conv_buffers *view, cudaStream_t stream) {
+  (void)m, (void)plan;
+  return launch_im2col(&b->im2col, view->x, view->workspace, stream);
 }
 
-static cudaError_t by_matmul(const bench *b, const method *m, const conv_buffers *view, cudaStream_t stream) {
-  (void)m;
-  return launch_matmul(&b->p, view->w, view->workspace, view->y, stream);
+static cudaError_t by_matmul(const bench *b, const method *m, const conv_plan *plan, const conv_buffers *view, cudaStream_t stream) {
+  (void)m, (void)plan;
+  return launch_matmul(&b->im2col, view->w, view->workspace, view->y, stream);
 }
 
-static cudaError_t by_kernel(const bench *b, const method *m, const conv_buffers *view, cudaStream_t stream) {
+static cudaError_t by_kernel(const bench *b, const method *m, const conv_plan *plan, const conv_buffers *view, cudaStream_t stream) {
   conv_buffers own = *view;
   if (m->kernel != &im2col_fprop) own.workspace = (char *)view->workspace + b->columns_bytes;
-  return m->kernel->launch(&b->p, &own, stream);
+  return kernel_launch(m->kernel, plan, &own, stream);
 }
 
 /* cuBLAS counts columns first: to it, our row-major matrices are turned, and the turned product is columns x w. */
-static cudaError_t by_cublas(const bench *b, const method *m, const conv_buffers *view, cudaStream_t stream) {
+static cudaError_t by_cublas(const bench *b, const method *m, const conv_plan *plan, const conv_buffers *view, cudaStream_t stream) {
+  (void)plan;
   const conv_problem *p = &b->p;
   const int image = p->P * p->Q, pixels = p->N * image, terms = p->C * p->R * p->S;
   const float one = 1, zero = 0;

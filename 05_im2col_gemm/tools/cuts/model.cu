@@ -12,9 +12,13 @@ static const cut_kernel *const kernels[CUT_KERNELS] = {&split_cuts, &classes_cut
 
 const conv_kernel *cut_kernel_of(int kernel) { return kernels[kernel]->kernel; }
 
-cudaError_t launch_cut(const cut_trial *t, const cut *c, const conv_buffers *b, cudaStream_t stream) {
-  const matrix_product g = kernels[t->kernel]->product(&t->p);
-  return kernels[t->kernel]->launch(&t->p, b, cut_into(&g, c->bm, c->slices), stream);
+cudaError_t plan_cut(const cut_trial *t, const cut *c, conv_plan *plan) {
+  const cut_kernel *k = kernels[t->kernel];
+  const matrix_product g = k->product(&t->p);
+  memset(plan, 0, sizeof *plan);
+  plan->operation.problem = t->p, plan->operation.pass = k->kernel->pass;
+  k->plan_cut(plan, &g, cut_into(&g, c->bm, c->slices));
+  return plan->failed;
 }
 
 /* The cut is there afterwards, if there is such a one. Returns it, or NULL. */
