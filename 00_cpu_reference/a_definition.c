@@ -104,7 +104,7 @@ static double growth(const conv_problem *p, bool random) { return (void)p, growt
 #define DEFINITION_ROW(PASS_NAME, PASS_ID)                                                                                       \
   const conv_kernel definition_##PASS_NAME = {.name = "00a", .idea = "the definition, fp64 sums", .place = ON_CPU,               \
                                               .pass = PASS_ID, .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW,                       \
-                                              .plan = plan_nothing, .launch_plan = launch, .growth = growth}
+                                              .plan = plan_nothing, .launch = launch, .growth = growth}
 DEFINITION_ROW(fprop, PASS_FPROP);
 DEFINITION_ROW(dgrad, PASS_DGRAD);
 DEFINITION_ROW(wgrad, PASS_WGRAD);

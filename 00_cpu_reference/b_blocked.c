@@ -292,10 +292,10 @@ static double wgrad_growth(const conv_problem *p, bool random) { return growth_c
 
 const conv_kernel blocked_fprop = {
     .name = "00b", .idea = "all cores: implicit matrix product, tiles in vector registers, blocks in cache", .place = ON_CPU, .pass = PASS_FPROP,
-    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .plan = plan_multiply, .launch_plan = fprop, .growth = fprop_growth};
+    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .plan = plan_multiply, .launch = fprop, .growth = fprop_growth};
 const conv_kernel blocked_dgrad = {
     .name = "00b", .idea = "the same product over dy, one per residue of the stride: no work on zeros", .place = ON_CPU, .pass = PASS_DGRAD,
-    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .plan = plan_multiply, .launch_plan = dgrad, .growth = dgrad_growth};
+    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .plan = plan_multiply, .launch = dgrad, .growth = dgrad_growth};
 const conv_kernel blocked_wgrad = {
     .name = "00b", .idea = "tiles of inner products along the pixels, pixels shared out among threads", .place = ON_CPU, .pass = PASS_WGRAD,
-    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .plan = plan_wgrad, .launch_plan = wgrad, .growth = wgrad_growth};
+    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .plan = plan_wgrad, .launch = wgrad, .growth = wgrad_growth};

@@ -34,5 +34,5 @@ static inline int depthwise_strip(int64_t columns, int rows, int least, int64_t 
                                 .layout = LAYOUT_NHWC,                                       \
                                 .min_arch = MIN_ARCH,                                        \
                                 .plan = PLAN,                                                \
-                                .launch_plan = LAUNCH,                                       \
+                                .launch = LAUNCH,                                       \
                                 .growth = GROWTH}

@@ -194,7 +194,7 @@ const conv_kernel rows_fprop = {.name = "04o",
                                 .layout = LAYOUT_NCHW,
                                 .min_arch = 80,
                                 .plan = plan_fprop,
-                                .launch_plan = launch_fprop,
+                                .launch = launch_fprop,
                                 .growth = growth,
                                 .exact_factor = EXACT_FACTOR,
                                 .shares_error = true};

@@ -31,5 +31,5 @@ static inline void tile_words(conv_plan *plan, int rows, int columns, int slices
                                 .layout = LAYOUT_NCHW,                                              \
                                 .min_arch = 0,                                                      \
                                 .plan = PLAN,                                                       \
-                                .launch_plan = LAUNCH,                                              \
+                                .launch = LAUNCH,                                              \
                                 .growth = GROWTH}

@@ -165,7 +165,7 @@ static inline size_t winograd_bytes(const winograd *g) { return (size_t)(filter_
                                 .layout = LAYOUT_NCHW,                                              \
                                 .min_arch = 0,                                                      \
                                 .plan = PLAN,                                                       \
-                                .launch_plan = LAUNCH,                                              \
+                                .launch = LAUNCH,                                              \
                                 .growth = GROWTH,                                                   \
                                 .exact_factor = FACTOR,                                             \
                                 .shares_error = true}

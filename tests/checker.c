@@ -92,7 +92,7 @@ static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStre
 static result_status run_trial(const conv_problem *p, char text[TEXT]) {
   const conv_place place = ways[test.way].place;
   const conv_kernel kernel = {.name = "test", .idea = "", .place = place, .pass = test.pass, .dtype = test.dtype, .layout = test.layout,
-                              .plan = plan_test, .launch_plan = launch, .growth = growth};
+                              .plan = plan_test, .launch = launch, .growth = growth};
   step_options options = {.seed = 1, .one_shape = true, .timing = test.timing, .verify = ways[test.way].verify};
   machine m;
   char error[256], *printed;

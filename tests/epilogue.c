@@ -66,7 +66,7 @@ static conv_epilogue numbered(int i) { return (conv_epilogue){.scale = i & 1, .b
 
 static result_status run_trial(const conv_problem *p, conv_epilogue epilogue, unsigned fuses, bool exact_only, char note[256]) {
   const conv_kernel kernel = {.name = "test", .idea = "", .place = ON_CPU, .pass = test.pass, .dtype = test.dtype, .layout = test.layout,
-                              .plan = make_plan, .launch_plan = launch, .growth = growth, .fuses = fuses, .stores_fp32 = test.fp32};
+                              .plan = make_plan, .launch = launch, .growth = growth, .fuses = fuses, .stores_fp32 = test.fp32};
   epilogue.fp32 = test.fp32;
   step_options options = {.seed = 1, .one_shape = true, .exact_only = exact_only};
   machine m;

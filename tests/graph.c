@@ -103,15 +103,15 @@ static void blocks(const conv_step *step, conv_dtype dtype, conv_layout layout) 
 static cudaError_t skip_bias(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   conv_plan other = *plan;
   other.operation.epilogue.bias = false;
-  return pointwise_fp32.launch_plan(&other, b, stream);
+  return pointwise_fp32.launch(&other, b, stream);
 }
 static cudaError_t nothing(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) { return (void)plan, (void)b, (void)stream, cudaSuccess; }
 static cudaError_t over_its_input(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
-  const cudaError_t status = pointwise_fp32.launch_plan(plan, b, stream);
+  const cudaError_t status = pointwise_fp32.launch(plan, b, stream);
   return status ? status : cudaMemsetAsync((void *)(uintptr_t)b->bias, 0, sizeof(float), stream);
 }
 static cudaError_t past_its_end(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
-  const cudaError_t status = pointwise_fp32.launch_plan(plan, b, stream);
+  const cudaError_t status = pointwise_fp32.launch(plan, b, stream);
   return status ? status : cudaMemsetAsync((char *)b->y + problem_y_count(&plan->operation.problem) * 4, 0, sizeof(float), stream);
 }
 
@@ -126,7 +126,7 @@ static void planted(void) {
   const conv_graph g = two(DTYPE_FP32, LAYOUT_NCHW, "mb2ic3ih6oc5kh3ph1", "bias,relu", "mb2ic5ih6oc4kh3ph1");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     conv_kernel bad = pointwise_fp32;
-    bad.launch_plan = rows[i].launch;
+    bad.launch = rows[i].launch;
     const conv_kernel *const kernels[] = {step_05.kernels[0], &bad};
     const conv_step step = {.number = "05", .kernels = kernels, .kernel_count = 2};
     for (int integers = 0; integers < 2; integers++) {

@@ -88,7 +88,7 @@ static cudaError_t run(const conv_kernel *k, const conv_problem *p, tensors *s, 
   if (!status) status = buffer_upload(&sets, (int)b, s->t[b].data);
   if (!status) status = cudaMemset(data[out], before, sets.bytes[out]);
   if (!status && view.workspace) status = cudaMemset(view.workspace, before, sets.bytes[PART_WORKSPACE]);
-  if (!status) status = kernel_launch(k, &plan, &view, 0);
+  if (!status) status = k->launch(&plan, &view, 0);
   if (!status) status = cudaDeviceSynchronize();
   if (!status) status = buffer_download(&sets, 0, (int)out, s->t[OUT].data);
   buffer_sets_free(&sets);
@@ -193,12 +193,12 @@ static cudaError_t launch_mistaken(const conv_plan *plan, const conv_buffers *b,
   conv_plan other = *plan;
   conv_problem *p = &other.operation.problem;
   p->pad_top = plan->operation.problem.pad_bottom, p->pad_bottom = plan->operation.problem.pad_top;
-  return naive_fprop.launch_plan(&other, b, stream);
+  return naive_fprop.launch(&other, b, stream);
 }
 
 /* 01a's wgrad, whose first gradient is what the workspace held. */
 static cudaError_t launch_leftover(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
-  const cudaError_t status = naive_wgrad.launch_plan(plan, b, stream);
+  const cudaError_t status = naive_wgrad.launch(plan, b, stream);
   return status ? status : cudaMemcpyAsync(b->w, b->workspace, sizeof(float), cudaMemcpyDeviceToDevice, stream);
 }
 
@@ -211,7 +211,7 @@ static void planted(void) {
   conv_problem p;
   char error[256];
   conv_kernel mistaken = naive_fprop, leftover = naive_wgrad;
-  mistaken.launch_plan = launch_mistaken, leftover.launch_plan = launch_leftover, leftover.plan = plan_one_float;
+  mistaken.launch = launch_mistaken, leftover.launch = launch_leftover, leftover.plan = plan_one_float;
   const conv_kernel *const rows[] = {&mistaken, &leftover, &naive_wgrad};
   const conv_step step = {.kernels = rows, .kernel_count = 3};
   tally adjoints[MOST_ROWS] = {0}, repeats[3] = {0};
@@ -291,7 +291,7 @@ int step_main(const conv_step *step, int argc, char **argv) {
   }
   if (read_problems(step, &all)) return 1;
   plan(0);
-  if (step->kernels[0]->launch_plan == naive_fprop.launch_plan) planted();
+  if (step->kernels[0]->launch == naive_fprop.launch) planted();
   for (int n = 0; n < all.count; n++) adjoint(step, &all.problems[n], (uint64_t)n, adjoints);
   for (int i = 0; i < step->kernel_count; i++) {
     const conv_kernel *k = step->kernels[i];

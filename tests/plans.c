@@ -79,7 +79,7 @@ static cudaError_t run(const conv_kernel *k, const conv_plan *plan, const conv_t
   if (!status) status = buffer_upload(&sets, (int)a, t[a].data);
   if (!status) status = buffer_upload(&sets, (int)b, t[b].data);
   launching = k->plan != NULL;
-  if (!status) status = kernel_launch(k, plan, &view, 0);
+  if (!status) status = k->launch(plan, &view, 0);
   launching = false;
   if (!status && k->place == ON_GPU) status = cudaDeviceSynchronize();
   if (!status) status = buffer_download(&sets, 0, (int)out->role, out->data);

@@ -107,7 +107,7 @@ static void run(bool large, int kernels, step_options options, bool gpu_referenc
   if (!mkdtemp(folder) || problem_parse(&p, large ? "mb1ic32ih50oc32kh3ph1" : "mb1ic2ih9oc3kh3ph1", error, sizeof error)) exit(2);
   snprintf(csv, sizeof csv, "%s/csv", folder), snprintf(json, sizeof json, "%s/json", folder);
   const conv_kernel first = {.name = "first", .idea = "", .place = place, .pass = PASS_FPROP, .layout = LAYOUT_NCHW, .plan = plain_plan,
-                             .launch_plan = launch, .growth = growth};
+                             .launch = launch, .growth = growth};
   conv_kernel second = first;
   second.name = "second";
   options.seed = 1, options.one_shape = true;

@@ -121,7 +121,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   const conv_kernel row = {.name = the->name, .idea = the->title, .place = ON_GPU, .pass = the->pass, .dtype = DTYPE_FP32, .layout = the->layout,
-                           .plan = plan_exercise, .launch_plan = launch,
+                           .plan = plan_exercise, .launch = launch,
                            .growth = the->pass == PASS_DGRAD ? plain_growth_dgrad : plain_growth_fprop};
   const conv_kernel *const kernels[] = {&row};
   const conv_step step = {.number = the->name, .title = the->title, .kernels = kernels, .kernel_count = 1};

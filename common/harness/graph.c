@@ -174,7 +174,7 @@ cudaError_t graph_launch(const conv_graph *g, const graph_plan *plan, const buff
   cudaError_t status = cudaSuccess;
   for (int i = 0; i < g->operations && !status; i++) {
     const conv_buffers view = graph_view(g, i, sets, set);
-    status = kernel_launch(plan->kernel[i], &plan->plan[i], &view, stream);
+    status = plan->kernel[i]->launch(&plan->plan[i], &view, stream);
   }
   return status;
 }

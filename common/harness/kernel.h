@@ -68,19 +68,12 @@ typedef struct conv_kernel {
   conv_layout layout;
   int min_arch; /* lowest compute capability times ten; 0: any */
 
-  /* NULL and a plan for launch_plan(), or the reason why the kernel does not compute this, in words. Everything is decided here: tiles, grid, workspace,
+  /* NULL and a plan for launch(), or the reason why the kernel does not compute this, in words. Everything is decided here: tiles, grid, workspace,
    * parameters; attributes of functions are set here. The plan comes cleared but for its operation. */
-  const char *(*plan)(const conv_operation *o, const conv_device *device, conv_plan *plan) BY_DEFAULT(NULL);
-  cudaError_t (*launch_plan)(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) BY_DEFAULT(NULL);
-
-  /* NULL if the kernel computes this problem, or the reason why not, in words. May be NULL: it computes every problem. */
-  const char *(*unsupported)(const conv_problem *p, const conv_device *device) BY_DEFAULT(NULL);
-
-  /* Scratch memory in bytes. May be NULL: none. */
-  size_t (*workspace_bytes)(const conv_problem *p) BY_DEFAULT(NULL);
-
-  /* Enqueues the work on the stream (CPU kernels: does it). Returns the first error of its calls. */
-  cudaError_t (*launch)(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) BY_DEFAULT(NULL);
+  const char *(*plan)(const conv_operation *o, const conv_device *device, conv_plan *plan);
+  
+  /* Enqueues the work on the stream (CPU kernels: does it). Decides nothing. Returns the first error of its calls. */
+  cudaError_t (*launch)(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream);
 
   /* g of the error bound: how far the accumulation may stray, on random data or on any (common/conv/bound.h has the usual ones). */
   double (*growth)(const conv_problem *p, bool random);

@@ -39,7 +39,7 @@ cudaError_t list_launches(FILE *out, const conv_kernel *kernel, const conv_plan 
   cudaError_t status = cudaStreamCreate(&stream);
   if (!status) status = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
   if (!status) {
-    status = kernel_launch(kernel, plan, &b, stream);
+    status = kernel->launch(plan, &b, stream);
     const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
     if (!status) status = ended;
   }

@@ -37,23 +37,5 @@ static inline double plain_growth_wgrad(const conv_problem *p, bool random) { re
                                 .layout = LAYOUT_NCHW,                                              \
                                 .min_arch = 0,                                                      \
                                 .plan = PLAN,                                                       \
-                                .launch_plan = LAUNCH,                                              \
+                                .launch = LAUNCH,                                              \
                                 .growth = GROWTH}
-
-/* A row of the kernel table for an fp32 NCHW kernel, with a workspace of BYTES(problem) or, NULL, without. The declaration gives the row C linkage, for the
- * step's kernels.c. */
-#define WORKSPACE_ROW(variable, NAME, IDEA, PASS, UNSUPPORTED, BYTES, LAUNCH, GROWTH)               \
-  extern "C" const conv_kernel variable;                                                            \
-  const conv_kernel variable = {.name = NAME,                                                       \
-                                .idea = IDEA,                                                       \
-                                .place = ON_GPU,                                                    \
-                                .pass = PASS,                                                       \
-                                .dtype = DTYPE_FP32,                                                \
-                                .layout = LAYOUT_NCHW,                                              \
-                                .min_arch = 0,                                                      \
-                                .unsupported = UNSUPPORTED,                                         \
-                                .workspace_bytes = BYTES,                                           \
-                                .launch = LAUNCH,                                                   \
-                                .growth = GROWTH}
-#define FP32_ROW(variable, NAME, IDEA, PASS, UNSUPPORTED, LAUNCH, GROWTH) WORKSPACE_ROW(variable, NAME, IDEA, PASS, UNSUPPORTED, NULL, LAUNCH, GROWTH)
-#define PLAIN_ROW(variable, NAME, IDEA, PASS, LAUNCH, GROWTH) FP32_ROW(variable, NAME, IDEA, PASS, plain_unsupported, LAUNCH, GROWTH)

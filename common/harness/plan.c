@@ -28,19 +28,12 @@ const char *kernel_plan(const conv_kernel *k, const conv_operation *o, const con
     snprintf(plan->why_not, sizeof plan->why_not, "does not fuse %s", missing);
     return plan->why_not;
   }
-  if (k->plan) return k->plan(o, device, plan);
-  const char *why = k->unsupported ? k->unsupported(&o->problem, device) : NULL;
-  if (!why && k->workspace_bytes) plan->workspace_bytes = k->workspace_bytes(&o->problem);
-  return why;
+  return k->plan(o, device, plan);
 }
 
 const char *kernel_plan_pass(const conv_kernel *k, const conv_problem *p, const conv_device *device, conv_plan *plan) {
   const conv_operation o = {.problem = *p, .pass = k->pass, .epilogue = {.fp32 = k->stores_fp32}};
   return kernel_plan(k, &o, device, plan);
-}
-
-cudaError_t kernel_launch(const conv_kernel *k, const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
-  return k->plan ? k->launch_plan(plan, b, stream) : k->launch(&plan->operation.problem, b, stream);
 }
 
 const char *plan_failed(conv_plan *plan, cudaError_t status) {

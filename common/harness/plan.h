@@ -12,9 +12,6 @@ const char *kernel_plan(const conv_kernel *kernel, const conv_operation *operati
 /* The same for a plain pass without an epilogue. */
 const char *kernel_plan_pass(const conv_kernel *kernel, const conv_problem *problem, const conv_device *device, conv_plan *plan);
 
-/* Enqueues the work. Returns the first error of its calls. */
-cudaError_t kernel_launch(const conv_kernel *kernel, const conv_plan *plan, const conv_buffers *b, cudaStream_t stream);
-
 /* For a plan() whose CUDA call failed: notes the error, and is the reason to return. */
 const char *plan_failed(conv_plan *plan, cudaError_t status);
 

@@ -21,7 +21,7 @@ typedef struct {
 static cudaError_t enqueue(void *context, int set, cudaStream_t stream) {
   const timed_kernel *k = context;
   const conv_buffers view = buffer_view(k->sets, set);
-  return kernel_launch(k->kernel, k->plan, &view, stream);
+  return k->kernel->launch(k->plan, &view, stream);
 }
 
 static cudaError_t poison(void *context) {

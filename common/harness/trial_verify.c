@@ -39,7 +39,7 @@ static cudaError_t verify_kernel(trial_state *s, int index, compare_mode mode, r
 #ifdef CUDA_EMULATOR
   emu_count_work(2 * problem_macs(t->problem), kernel->name); /* make count-NN sees memory, not arithmetic */
 #endif
-  if (!status) status = kernel_launch(kernel, plan, &view, 0);
+  if (!status) status = kernel->launch(plan, &view, 0);
   if (!status) status = finish(t);
   row->run_seconds = now() - start;
   if (status) {

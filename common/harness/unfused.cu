@@ -90,7 +90,7 @@ static double no_growth(const conv_problem *p, bool random) { return (void)p, (v
 #define UNFUSED_ROW(variable, NAME, DTYPE, LAYOUT, DOES, FUSES, PLAN, LAUNCH)                                                                                     \
   extern "C" const conv_kernel variable;                                                                                                                         \
   const conv_kernel variable = {.name = NAME, .idea = "one element a thread", .place = ON_GPU, .pass = PASS_FPROP, .dtype = DTYPE, .layout = LAYOUT, .min_arch = 0, \
-                                .plan = PLAN, .launch_plan = LAUNCH, .growth = no_growth, .fuses = FUSES, .does = DOES}
+                                .plan = PLAN, .launch = LAUNCH, .growth = no_growth, .fuses = FUSES, .does = DOES}
 enum { FUSES_ALL = FUSES_SCALE | FUSES_BIAS | FUSES_RESIDUAL | FUSES_ACTIVATION };
 UNFUSED_ROW(pointwise_fp32, "pointwise", DTYPE_FP32, LAYOUT_NCHW, OPERATION_POINTWISE, FUSES_ALL, plan_pointwise, (launch_pointwise<float, false>));
 UNFUSED_ROW(pointwise_fp16, "pointwise", DTYPE_FP16, LAYOUT_NHWC, OPERATION_POINTWISE, FUSES_ALL, plan_pointwise, (launch_pointwise<__half, true>));

@@ -88,7 +88,7 @@ static cudaError_t by_matmul(const bench *b, const method *m, const conv_plan *p
 static cudaError_t by_kernel(const bench *b, const method *m, const conv_plan *plan, const conv_buffers *view, cudaStream_t stream) {
   conv_buffers own = *view;
   if (m->kernel != &im2col_fprop) own.workspace = (char *)view->workspace + b->columns_bytes;
-  return kernel_launch(m->kernel, plan, &own, stream);
+  return m->kernel->launch(plan, &own, stream);
 }
 
 /* cuBLAS counts columns first: to it, our row-major matrices are turned, and the turned product is columns x w. */

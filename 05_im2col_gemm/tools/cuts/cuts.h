@@ -36,7 +36,7 @@ typedef struct cut_trial {
 const conv_kernel *cut_kernel_of(int kernel); /* 05d, 05f, 05g */
 /* The cuts to try, the model's choice first. Fills cuts, tried and count. */
 void list_cuts(cut_trial *t);
-/* The plan of one of them: for launch_plan of the kernel. */
+/* The plan of one of them: for the kernel's launch(). */
 cudaError_t plan_cut(const cut_trial *t, const cut *c, conv_plan *plan);
 /* What the model takes now, and its time over the best cut's. A choice that is not in a file has SLOW times the best's time if it was tried, else the
  * time of the one with most nearly as many slices; then choice->right is false. */

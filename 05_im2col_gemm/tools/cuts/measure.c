@@ -31,7 +31,7 @@ typedef struct bench {
 } bench;
 
 static cudaError_t launch_cut(const bench *b, const cut *c, const conv_buffers *view) {
-  return kernel_launch(cut_kernel_of(b->t->kernel), &b->plans[c - b->t->cuts], view, b->stream);
+  return cut_kernel_of(b->t->kernel)->launch(&b->plans[c - b->t->cuts], view, b->stream);
 }
 
 static int64_t output_count(const bench *b) { return b->host[pass_output(b->pass)].count; }
