@@ -188,7 +188,7 @@ static void failure(const conv_step *step) {
   size_t size = 0;
   bad.name = "bad", bad.plan = plan_broken;
   const step_options options = {.seed = 1, .one_shape = true};
-  problem_parse(&p, "mb1ic2ih9oc3kh3ph1", error, sizeof error);
+  problem_parse(&p, step->small_layer ? step->small_layer : "mb1ic2ih9oc3kh3ph1", error, sizeof error);
   report r = {.machine = &here, .text = open_memstream(&text, &size)};
   const trial t = {.problem = &p, .pass = good->pass, .dtype = good->dtype, .layout = good->layout, .place = good->place, .kernels = {&bad, good}, .kernel_count = 2,
                    .options = &options, .machine = &here};
