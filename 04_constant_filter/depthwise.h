@@ -1,4 +1,4 @@
-/* What the depthwise kernels in fp16 (04f to 04k) have in common on the host. */
+/* What the depthwise kernels in fp16 (04f to 04h; step 06's too) have in common on the host. */
 #pragma once
 #include <cuda_runtime.h>
 
@@ -22,17 +22,3 @@ static inline int depthwise_strip(int64_t columns, int rows, int least, int64_t 
   while (columns * strips < 2 * held && rows / (strips + 1) >= least) strips++;
   return (rows + strips - 1) / strips;
 }
-
-/* A row of the kernel table for an fp16 NHWC kernel, as NCHW_ROW is for fp32. */
-#define NHWC_ROW(variable, NAME, IDEA, PASS, MIN_ARCH, PLAN, LAUNCH, GROWTH)                 \
-  extern "C" const conv_kernel variable;                                                     \
-  const conv_kernel variable = {.name = NAME,                                                \
-                                .idea = IDEA,                                                \
-                                .place = ON_GPU,                                             \
-                                .pass = PASS,                                                \
-                                .dtype = DTYPE_FP16,                                         \
-                                .layout = LAYOUT_NHWC,                                       \
-                                .min_arch = MIN_ARCH,                                        \
-                                .plan = PLAN,                                                \
-                                .launch = LAUNCH,                                       \
-                                .growth = GROWTH}

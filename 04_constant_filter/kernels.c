@@ -2,8 +2,7 @@
 #include "common/harness/registry.h"
 
 extern const kernel_source sources_04[]; /* written when the step is built */
-extern const conv_kernel constant_fprop, window_fprop, separable_fprop, large_fprop, banks_fprop, depthwise_fprop, depthwise_dgrad, depthwise_wgrad, tensor_wgrad;
-extern const conv_kernel toeplitz_fprop, toeplitz_dgrad;
+extern const conv_kernel constant_fprop, window_fprop, separable_fprop, large_fprop, banks_fprop, depthwise_fprop, depthwise_dgrad, depthwise_wgrad;
 extern const conv_kernel planes_fprop, planes_dgrad, planes_wgrad, large_dgrad, large_wgrad, rows_fprop;
 
 /* What a rule asks of a problem. */
@@ -17,11 +16,8 @@ ASKS(few_filters, p->K <= 4) /* 04e copies and launches for each k */
 ASKS(few_filters_random, p->K <= 4 && random)
 ASKS(large_filter, p->R * p->S >= 64)
 ASKS(wide_or_few, p->K <= 4 || (p->Q >= 56 && p->stride_h == 1 && p->stride_w == 1))
-/* fp16: tensor cores, unless a warp of plain FMAs has less to set up. */
-ASKS(not_narrow, !(p->R * p->S <= 9 && p->Q <= 14))
-ASKS(wide_no_stride, p->stride_h * p->stride_w == 1 && !(p->R * p->S <= 9 && p->W < 100))
 
-static const conv_kernel *const kernels[] = {&constant_fprop, &window_fprop, &separable_fprop, &large_fprop, &banks_fprop, &depthwise_fprop, &depthwise_dgrad, &depthwise_wgrad, &toeplitz_fprop, &toeplitz_dgrad, &tensor_wgrad, &large_dgrad, &planes_fprop, &planes_dgrad, &planes_wgrad, &large_wgrad, &rows_fprop};
+static const conv_kernel *const kernels[] = {&constant_fprop, &window_fprop, &separable_fprop, &large_fprop, &banks_fprop, &depthwise_fprop, &depthwise_dgrad, &depthwise_wgrad, &large_dgrad, &planes_fprop, &planes_dgrad, &planes_wgrad, &large_wgrad, &rows_fprop};
 static const conv_choice rule[] = {
     {&constant_fprop, many_channels, "several input channels a group"},
     {&rows_fprop, few_filters_random, "9x9, at most 4 filters, random data (it has no error bound for others)"},
@@ -34,12 +30,9 @@ static const conv_choice rule[] = {
     {&planes_dgrad, NULL, "else"},
     {&large_wgrad, large_filter, "filters of 64 elements and more"},
     {&planes_wgrad, NULL, "else"},
-    {&toeplitz_fprop, not_narrow, "filters above 3x3, or more than 14 columns"},
-    {&depthwise_fprop, NULL, "else"},
-    {&toeplitz_dgrad, wide_no_stride, "stride 1, and filters above 3x3 or 100 columns and more"},
-    {&depthwise_dgrad, NULL, "else"},
-    {&tensor_wgrad, NULL, "where it can"},
-    {&depthwise_wgrad, NULL, "else"},
+    {&depthwise_fprop, NULL, "fp16"},
+    {&depthwise_dgrad, NULL, "fp16"},
+    {&depthwise_wgrad, NULL, "fp16"},
 };
 const conv_step step_04 = {
     .number = "04",

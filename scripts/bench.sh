@@ -15,7 +15,7 @@ for main in [0-9][0-9]_*/main.c; do steps+=("${main%%_*}"); done
 if [ -n "$suite" ]; then
   runs=("$suite||")
 elif [ "${build##*/}" = cuda ]; then
-  runs=("seed||" "image|01 02 04|--pass fprop" "resnet50|03 05|--pass fprop --batch 16")
+  runs=("seed||" "image|01 02 04|--pass fprop" "resnet50|03 05|--pass fprop --batch 16" "depthwise|06|")
 else
   runs=("laptop||")
 fi
@@ -23,12 +23,15 @@ fi
 busy=$(awk '$1 >= 0.5 { print $1 }' /proc/loadavg 2>/dev/null)
 [ -n "$busy" ] && echo "This machine is busy (load $busy): step 00, which wants all its cores, will look slower than it is."
 
-# steps_of RUN, one a line
+# steps_of RUN, one a line: of those that it is for, the ones whose rule takes a kernel for one of the problems. (A step without a rule does them all.)
 steps_of() {
-  local wanted=${1#*|}
+  local name=${1%%|*} wanted=${1#*|} arguments step taken
+  read -ra arguments <<<"${1##*|}"
   wanted=${wanted%%|*}
   for step in "${steps[@]}"; do
-    case " ${wanted:-$step} " in *" $step "*) echo "$step" ;; esac
+    case " ${wanted:-$step} " in *" $step "*) ;; *) continue ;; esac
+    taken=$("$build/$step" --which --suite "$name" "${arguments[@]}" 2>/dev/null) && [ "$(wc -l <<<"$taken")" -eq 1 ] && continue
+    echo "$step"
   done
 }
 total=$(for run in "${runs[@]}"; do steps_of "$run"; done | wc -l)
@@ -75,14 +78,16 @@ done
 
 # Without a GPU there is no time to compare, but there is what costs time: memory requests, counted on one small layer.
 if [ -n "${COUNT:-}" ]; then
-  shape=mb1ic16ih28oc16oh28kh3ph1
   counts=()
+  layers=
   for step in "${steps[@]}"; do
     [ -x "$COUNT/$step" ] || continue
     file="$results/$step-counts.json"
+    shape=$("$COUNT/$step" --help | sed -n 's/^default shape: //p')
+    case $layers in *"$shape"*) ;; '') layers=$shape ;; *) layers="$layers (step $step: $shape)" ;; esac
     EMU_COUNT_JSON=$file EMU_COUNT_BLOCKS=all "$COUNT/$step" --exact --shape "$shape" >"$results/$step-counts.log" 2>&1 && counts+=("$file") || failed=1
   done
-  printf '\nMemory requests on %s, as a GPU would make them (a sector is 32 bytes; make count-NN lists them line by line):\n' "$shape"
+  printf '\nMemory requests on %s, as a GPU would make them (a sector is 32 bytes; make count-NN lists them line by line):\n' "$layers"
   perl scripts/counts_summary.pl "${counts[@]}"
 fi
 

@@ -24,9 +24,11 @@ for main in [0-9][0-9]_*/main.c; do
   # By nasty, random shapes and edges: the laptop suite's larger ones take long, and show no more.
   shapes=100 shuffled=30
   [ "$step" = 05 ] && shapes=40 shuffled=12
+  drawn_for=()
+  [ "$step" = 06 ] && shapes=12 shuffled=6 drawn_for=(--kernel 06p,06q,06r) # each, as they can do hardly any problem that is drawn for all kernels
   clean "$step" "the nasty list" --suite nasty
-  clean "$step" "$shapes random shapes" --random $shapes --seed 21
-  for seed in 1 2; do EMU_SEED=$seed clean "$step" "a shuffled order of blocks and lanes ($seed)" --random $shuffled --seed $((30 + seed)); done
+  clean "$step" "$shapes random shapes" "${drawn_for[@]}" --random $shapes --seed 21
+  for seed in 1 2; do EMU_SEED=$seed clean "$step" "a shuffled order of blocks and lanes ($seed)" "${drawn_for[@]}" --random $shuffled --seed $((30 + seed)); done
 done
 
 # Kernels that cut their work by the number of multiprocessors: blocks with several tiles, with parts of tiles, with one tile.
@@ -38,6 +40,7 @@ done
 clean 04 "planes" --suite tests/planes --kernel 04b,04c,04d,04e # 04a and 04l see the others
 clean 04 "pictures" --suite tests/pictures --kernel 04o
 clean 04 "depthwise layers in fp16" --suite tests/depthwise --dtype fp16
+clean 06 "depthwise layers" --suite tests/depthwise
 clean 04 "depthwise layers in fp32" --suite tests/depthwise --dtype fp32 --kernel 04l,04m
 
 each_edge clean

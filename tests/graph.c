@@ -5,7 +5,7 @@
 #include "common/harness/registry.h"
 #include "tests/tap.h"
 
-extern const conv_step step_04, step_05; /* two steps in one program */
+extern const conv_step step_04, step_05, step_06; /* three steps in one program */
 extern const conv_kernel pointwise_fp32;
 
 static machine gpu;
@@ -166,6 +166,7 @@ int main(void) {
   by_every_kernel(&step_05, &strided, "3x3 of stride 2 + scale + bias + ReLU6, 1x1");
   const conv_graph deep = two(DTYPE_FP16, LAYOUT_NHWC, "g16mb2ic16ih10oc16kh3ph1", "bias,relu", "g16mb2ic16ih10oc16oh5kh5sh2ph2");
   by_every_kernel(&step_04, &deep, "depthwise 3x3 + bias + ReLU, 5x5 of stride 2");
+  by_every_kernel(&step_06, &deep, "depthwise 3x3 + bias + ReLU, 5x5 of stride 2");
   blocks(&step_05, DTYPE_FP32, LAYOUT_NCHW);
   blocks(&step_04, DTYPE_FP16, LAYOUT_NHWC);
   planted();

@@ -21,7 +21,7 @@
 #endif
 
 enum { RANDOM_PROBLEMS = 30, REPEATED = 12, MOST_ROWS = 64, OUT = 3, RUNS = 2 };
-static const char *const suites[][2] = {{"", "nasty"}, {"04", "tests/depthwise"}, {"05", "tests/three_by_three"}}; /* for this step alone */
+static const char *const suites[][2] = {{"", "nasty"}, {"04", "tests/depthwise"}, {"05", "tests/three_by_three"}, {"06", "tests/depthwise"}}; /* for this step alone */
 static const char *const more[] = { /* sums long enough to be split among blocks, two planes, and layers that keep a GPU busy */
     "mb3ic16ih14oc24oh14kh3ph1", "mb1ic160ih7oc8kh1", "mb2ic1ih36oc2oh36kh9ph4", "mb1ic1ih20oc1oh20kh11ph5",
 #ifndef CUDA_EMULATOR

@@ -22,7 +22,7 @@
 #include "tests/tap.h"
 
 enum { RANDOM_PROBLEMS = 30, MOST_ROWS = 64, SMS = 132, THREADS = 3 };
-static const char *const suites[][2] = {{"", "nasty"}, {"04", "tests/depthwise"}, {"04", "tests/planes"}, {"05", "tests/three_by_three"}}; /* for this step alone */
+static const char *const suites[][2] = {{"", "nasty"}, {"04", "tests/depthwise"}, {"04", "tests/planes"}, {"05", "tests/three_by_three"}, {"06", "tests/depthwise"}}; /* for this step alone */
 /* Layers that keep a GPU busy, for which the number of its multiprocessors counts: they are only planned. */
 static const char *const large[] = {"mb16ic64ih56oc128oh56kh3ph1", "g64mb8ic64ih56oc64oh56kh3ph1", "g256mb16ic256ih14oc256oh7kh5sh2ph2", "mb1ic1ih2000oc1oh2000kh9ph4"};
 
@@ -188,7 +188,7 @@ static void failure(const conv_step *step) {
   size_t size = 0;
   bad.name = "bad", bad.plan = plan_broken;
   const step_options options = {.seed = 1, .one_shape = true};
-  problem_parse(&p, "mb1ic2ih9oc3kh3ph1", error, sizeof error);
+  problem_parse(&p, step->small_layer ? step->small_layer : "mb1ic2ih9oc3kh3ph1", error, sizeof error);
   report r = {.machine = &here, .text = open_memstream(&text, &size)};
   const trial t = {.problem = &p, .pass = good->pass, .dtype = good->dtype, .layout = good->layout, .place = good->place, .kernels = {&bad, good}, .kernel_count = 2,
                    .options = &options, .machine = &here};

@@ -14,12 +14,14 @@
 #include "common/conv/tensor.h"
 #include "common/harness/plan.h"
 
-/* The tutorial's layer on a GPU; on the emulator one that takes a blink. */
+/* The tutorial's layer on a GPU; on the emulator one that takes a blink. A step whose kernels cannot do them has its own. */
+static const char *default_shape(const conv_step *step) {
 #ifdef CUDA_EMULATOR
-static const char default_shape[] = "mb1ic16ih28oc16oh28kh3ph1";
+  return step->small_layer ? step->small_layer : "mb1ic16ih28oc16oh28kh3ph1";
 #else
-static const char default_shape[] = "mb16ic64ih56oc128oh56kh3ph1";
+  return step->layer ? step->layer : "mb16ic64ih56oc128oh56kh3ph1";
 #endif
+}
 
 static const char help_text[] =
     "  --shape STRING     one problem as a benchdnn string, such as mb16ic64ih56oc128oh56kh3ph1:\n"
@@ -56,7 +58,7 @@ static void print_help(const conv_step *step, const char *program) {
   for (int i = 0; i < step->kernel_count; i++)
     printf("  %-4s %s  %s %s  %s\n", step->kernels[i]->name, pass_name(step->kernels[i]->pass), dtype_name(step->kernels[i]->dtype),
            layout_name(step->kernels[i]->layout), step->kernels[i]->idea);
-  printf("default shape: %s\n", default_shape);
+  printf("default shape: %s\n", default_shape(step));
   if (step->rule_count) printf("\nthe rule (--kernel auto): for each pass and type the first kernel that can do the problem, if\n");
   for (int i = 0; i < step->rule_count; i++)
     printf("  %-4s %s  %s  %s\n", step->rule[i].kernel->name, pass_name(step->rule[i].kernel->pass), dtype_name(step->rule[i].kernel->dtype), step->rule[i].words);
@@ -90,7 +92,7 @@ static int parse_integer(const char *option, const char *text, long long lowest,
   return 0;
 }
 
-static int read_problems(step_options *o, const char *shape, const char *suite, int random) {
+static int read_problems(step_options *o, const conv_step *step, const char *shape, const char *suite, int random) {
   char error[PATH_MAX + 512], path[PATH_MAX];
   if ((shape != NULL) + (suite != NULL) + (random > 0) > 1) {
     fprintf(stderr, "--shape, --suite, --random: expected one of them\n");
@@ -110,7 +112,7 @@ static int read_problems(step_options *o, const char *shape, const char *suite, 
   o->one_shape = true;
   o->suite.problems = malloc(sizeof *o->suite.problems);
   o->suite.count = 1;
-  if (!o->suite.problems || problem_parse(o->suite.problems, shape ? shape : default_shape, error, sizeof error)) {
+  if (!o->suite.problems || problem_parse(o->suite.problems, shape ? shape : default_shape(step), error, sizeof error)) {
     fprintf(stderr, "--shape: %s\n", o->suite.problems ? error : "no memory");
     return -1;
   }
@@ -229,7 +231,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
     if (!o->passes[PASS_FPROP] && !o->passes[PASS_DGRAD]) failed = bad("--fuse", "--pass fprop or dgrad", "wgrad");
     o->passes[PASS_WGRAD] = false;
   }
-  if (!failed) failed = read_problems(o, shape, suite, (int)random);
+  if (!failed) failed = read_problems(o, step, shape, suite, (int)random);
   o->batch = (int)batch;
   for (int i = 0; !failed && i < o->suite.count; i++) failed = set_batch(&o->suite.problems[i], o->batch);
   if (!failed) failed = check_files(o);

@@ -1,4 +1,4 @@
-/* What the plain fp32 NCHW kernels have in common: 32-bit indices, one fp32 chain per output, no workspace. */
+/* What plain kernels have in common: 32-bit indices, one fp32 chain per output, no workspace; and their rows. */
 #pragma once
 #include <limits.h>
 
@@ -37,5 +37,19 @@ static inline double plain_growth_wgrad(const conv_problem *p, bool random) { re
                                 .layout = LAYOUT_NCHW,                                              \
                                 .min_arch = 0,                                                      \
                                 .plan = PLAN,                                                       \
-                                .launch = LAUNCH,                                              \
+                                .launch = LAUNCH,                                                   \
+                                .growth = GROWTH}
+
+/* A row of the kernel table for an fp16 NHWC kernel, from compute capability MIN_ARCH / 10 on. */
+#define NHWC_ROW(variable, NAME, IDEA, PASS, MIN_ARCH, PLAN, LAUNCH, GROWTH)                 \
+  extern "C" const conv_kernel variable;                                                     \
+  const conv_kernel variable = {.name = NAME,                                                \
+                                .idea = IDEA,                                                \
+                                .place = ON_GPU,                                             \
+                                .pass = PASS,                                                \
+                                .dtype = DTYPE_FP16,                                         \
+                                .layout = LAYOUT_NHWC,                                       \
+                                .min_arch = MIN_ARCH,                                        \
+                                .plan = PLAN,                                                \
+                                .launch = LAUNCH,                                            \
                                 .growth = GROWTH}

@@ -26,6 +26,7 @@ typedef struct conv_step {
   void (*measure_peaks)(machine_peaks *peaks); /* for CPU kernels: this machine's limits, measured; else NULL */
   const conv_choice *rule; /* the first line that fits decides; NULL: the step has one kernel a pass, or no rule */
   int rule_count;
+  const char *layer, *small_layer; /* the problem where none is named, on a GPU and on the emulator; NULL: the layer of all chapters */
 } conv_step;
 
 /* All steps but 00, the last first, then NULL: in programs that are linked with all of them (written when they are built). */

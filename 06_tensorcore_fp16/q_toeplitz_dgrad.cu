@@ -1,15 +1,15 @@
-/* 04j: the data gradient of depthwise layers on tensor cores.
+/* 06q: the data gradient of depthwise layers on tensor cores.
  *
- * Idea:     dx is dy under the filter turned by 180 degrees, so 04i's kernel does it. With stride 2 a row of dy belongs to SIZE rows of dx
+ * Idea:     dx is dy under the filter turned by 180 degrees, so 06p's kernel does it. With stride 2 a row of dy belongs to SIZE rows of dx
  *           as in 04g, and T, from columns of dy to columns of dx, has a tap in every second row: T[j][q] = w[r][SIZE - 1 - (2 j - q)].
- * Change:   against 04i the filter is turned; stride 2 has another T, two rows of dx a step, and tiles that begin where w + pad is even.
+ * Change:   against 06p the filter is turned; stride 2 has another T, two rows of dx a step, and tiles that begin where w + pad is even.
  * Expect:   bound by memory at either stride.
  * Sizes:    3x3, 5x5, 7x7 with stride 1 or 2, no dilation. C = K = groups, a multiple of 8.
- * Infinity: see 04i.
+ * Infinity: see 06p.
  * Passes:   dgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Needs compute capability 8.0. */
-#include "04_constant_filter/toeplitz.cuh"
+#include "06_tensorcore_fp16/toeplitz.cuh"
 
-/* For each filter, the channels of a warp and the warps of a block, as in 04i. With stride 2 a block stores four times what it loads: 48 channels where
+/* For each filter, the channels of a warp and the warps of a block, as in 06p. With stride 2 a block stores four times what it loads: 48 channels where
  * they divide C. */
 static const toeplitz_row table[] = {
     toeplitz_of<3, 1, 1, true, 8, 8>(),        toeplitz_of<3, 1, 1, true, 4, 8>(),
@@ -34,4 +34,4 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
 
 static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) { return toeplitz_run(plan, b->y, b->w, b->x, stream); }
 
-NHWC_ROW(toeplitz_dgrad, "04j", "depthwise, fp16: filter rows as banded matrices", PASS_DGRAD, 80, plan_dgrad, launch_dgrad, toeplitz_growth);
+NHWC_ROW(toeplitz_dgrad, "06q", "depthwise, fp16: filter rows as banded matrices", PASS_DGRAD, 80, plan_dgrad, launch_dgrad, toeplitz_growth);

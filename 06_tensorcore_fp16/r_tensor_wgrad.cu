@@ -1,4 +1,4 @@
-/* 04k: the filter gradient of depthwise layers on tensor cores.
+/* 06r: the filter gradient of depthwise layers on tensor cores.
  *
  * Idea:     for one tap, dw of 8 channels is the diagonal of the product x^T dy, [8 channels][pixels] times [pixels][8 channels]. Seven eighths of
  *           that product is of no use, but an mma.sync computes it faster than FMAs compute the diagonal alone, and the fragments come
@@ -340,4 +340,4 @@ static double growth_wgrad(const conv_problem *p, bool random) {
   return growth_truncated(walks * (t.strip + flight(p->S, p->stride_h) - 1) * t.groups * (double)(GROUP + 1) + t.parts, random);
 }
 
-NHWC_ROW(tensor_wgrad, "04k", "depthwise, fp16: diagonals of tensor core products", PASS_WGRAD, 80, plan_wgrad, launch_wgrad, growth_wgrad);
+NHWC_ROW(tensor_wgrad, "06r", "depthwise, fp16: diagonals of tensor core products", PASS_WGRAD, 80, plan_wgrad, launch_wgrad, growth_wgrad);

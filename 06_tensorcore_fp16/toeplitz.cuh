@@ -1,4 +1,4 @@
-/* Depthwise filters as matrix products, for fprop (04i) and dgrad (04j): see 04i.
+/* Depthwise filters as matrix products, for fprop (06p) and dgrad (06q): see 06p.
  *
  * A filter row sliding over columns is a product with a banded (Toeplitz) matrix. For one channel and one filter row
  *

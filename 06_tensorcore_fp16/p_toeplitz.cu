@@ -1,4 +1,4 @@
-/* 04i: depthwise layers on tensor cores.
+/* 06p: depthwise layers on tensor cores.
  *
  * Idea:     a filter row that slides over columns is a product with a banded (Toeplitz) matrix. Most of that matrix is zeros, but tensor cores
  *           have more than ten times the FMAs: 16 x 16 x 8 products for 16 tiles of 7 outputs, of which a 7x7 filter needs 7 x 7 x 16.
@@ -8,8 +8,8 @@
  *           hide one another's waiting.
  * Sizes:    3x3, 5x5, 7x7 with stride 1 or 2, no dilation. C = K = groups, a multiple of 8.
  * Infinity: a zero of the band times an infinity is NaN, so an infinite pixel can spoil outputs of its tile, and of the one before, that it does not lie under.
- * Passes:   fprop (04j: dgrad, 04k: wgrad). Layout: NHWC, filters KRSC, fp16 with fp32 sums. Needs compute capability 8.0. */
-#include "04_constant_filter/toeplitz.cuh"
+ * Passes:   fprop (06q: dgrad, 06r: wgrad). Layout: NHWC, filters KRSC, fp16 with fp32 sums. Needs compute capability 8.0. */
+#include "06_tensorcore_fp16/toeplitz.cuh"
 
 /* For each filter, the channels of a warp and the warps of a block: more channels are longer pieces of memory, fewer are more blocks. */
 static const toeplitz_row table[] = {
@@ -32,4 +32,4 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
 
 static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) { return toeplitz_run(plan, b->x, b->w, b->y, stream); }
 
-NHWC_ROW(toeplitz_fprop, "04i", "depthwise, fp16: filter rows as banded matrices", PASS_FPROP, 80, plan_fprop, launch_fprop, toeplitz_growth);
+NHWC_ROW(toeplitz_fprop, "06p", "depthwise, fp16: filter rows as banded matrices", PASS_FPROP, 80, plan_fprop, launch_fprop, toeplitz_growth);

@@ -1,0 +1,33 @@
+/* Step 06: tensor cores in fp16. */
+#include "common/harness/registry.h"
+
+extern const kernel_source sources_06[]; /* written when the step is built */
+extern const conv_kernel toeplitz_fprop, toeplitz_dgrad, tensor_wgrad;
+
+/* Depthwise layers: where a warp of plain FMAs (step 04) has not less to set up. */
+static bool not_narrow(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)pass, (void)device, (void)random;
+  return !(p->R * p->S <= 9 && p->Q <= 14);
+}
+static bool wide_no_stride(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)pass, (void)device, (void)random;
+  return p->stride_h * p->stride_w == 1 && !(p->R * p->S <= 9 && p->W < 100);
+}
+
+static const conv_kernel *const kernels[] = {&toeplitz_fprop, &toeplitz_dgrad, &tensor_wgrad};
+static const conv_choice rule[] = {
+    {&toeplitz_fprop, not_narrow, "depthwise: filters above 3x3, or more than 14 columns"},
+    {&toeplitz_dgrad, wide_no_stride, "depthwise: stride 1, and filters above 3x3 or 100 columns and more"},
+    {&tensor_wgrad, NULL, "depthwise: where it can"},
+};
+const conv_step step_06 = {
+    .number = "06",
+    .title = "tensor cores in fp16: a warp multiplies matrices",
+    .kernels = kernels,
+    .kernel_count = sizeof kernels / sizeof *kernels,
+    .sources = sources_06,
+    .rule = rule,
+    .rule_count = sizeof rule / sizeof *rule,
+    .layer = "g128mb64ic128ih56oc128oh56kh7ph3",
+    .small_layer = "g32mb1ic32ih28oc32oh28kh3ph1",
+};
