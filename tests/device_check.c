@@ -8,6 +8,7 @@
 #include "common/conv/spot_check.h"
 #include "common/conv/verify.h"
 #include "common/harness/device_check.h"
+#include "common/conv/operation_reference.h"
 #include "tests/tap.h"
 
 /* ---------------------------------------------------------------- memory of the device */

@@ -2,7 +2,7 @@
 #pragma once
 #include "common/conv/bound.h"
 #include "common/conv/operation.h"
-#include "common/conv/reference.h"
+#include "common/conv/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,16 +55,6 @@ static inline HOST_DEVICE float epilogue_scale(const conv_epilogue *e, double su
   const double steepest = e->activation == ACTIVATION_GELU ? 1.13 : e->activation == ACTIVATION_SILU ? 1.1 : 1;
   return round_scale(steepest * (fabs(scale) * sum + fabs(bias) + fabs(residual)));
 }
-
-/* The right answer of a whole operation from its inputs (b: NULL for one without a filter): reference_compute() or, for the other kinds, what they are, exact but for the
- * epilogue; then reference_fuse(). Returns and frees as reference_compute(). */
-int operation_reference(conv_reference *ref, const conv_operation *o, const conv_tensor *a, const conv_tensor *b, const epilogue_data *data, bool random, bool use_gpu,
-                        char *error, size_t error_size);
-
-/* Applies the epilogue to the reference of the plain pass. */
-void reference_fuse(conv_reference *ref, const conv_epilogue *e, const epilogue_data *data);
-/* The same where the reference and the data are in device memory. Returns the first error of its CUDA calls. */
-cudaError_t reference_fuse_on_device(conv_reference *ref, const conv_epilogue *e, const epilogue_data *data);
 
 /* tensor_describe() of an operation's tensor: its result has a type of its own, if the epilogue says so. */
 conv_tensor operation_tensor(const conv_problem *p, conv_pass pass, const conv_epilogue *e, tensor_role role, conv_dtype dtype, conv_layout layout);

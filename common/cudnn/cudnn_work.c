@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/harness/timing.h"
+#include "common/conv/operation_reference.h"
 
 static int fail(char *error, size_t size, const char *what, const char *why) {
   snprintf(error, size, "%s: %s", what, why);

@@ -7,6 +7,7 @@
 
 #include "common/cudnn/cudnn.h"
 #include "common/harness/timing.h"
+#include "common/conv/operation_reference.h"
 
 /* Ours: all operations on one set. */
 typedef struct ours {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/harness/graph.h"
+#include "common/conv/operation_reference.h"
 
 static const conv_tensor *host_of(const conv_graph *g, int tensor) { return tensor < 0 ? NULL : &g->tensor[tensor].host; }
 

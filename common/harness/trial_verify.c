@@ -10,6 +10,7 @@
 #include "common/files/npy.h"
 #include "common/harness/trial_state.h"
 #include "common/conv/verify.h"
+#include "common/conv/operation_reference.h"
 
 static double now(void) {
   struct timespec t;
