@@ -47,9 +47,11 @@ sub times {
 for my $run (@ARGV) {
     my ($steps, @arguments) = split ' ', $run;
     my ($old_step, $new_step) = $steps =~ /^(\w+)>(\w+)$/ ? ($1, $2) : ($steps, $steps);
-    my (%least, %seen);
+    my @new_arguments = @arguments;
+    for my $i (1 .. $#arguments) { $new_arguments[$i] = join ',', map { $renamed{$_} // $_ } split /,/, $arguments[$i] if $arguments[$i - 1] eq '--kernel' }
+    my %least;
     for my $who (qw(old new new old)) {
-        my %time = times($who eq 'old' ? "$old/$old_step" : "$new/$new_step", @arguments);
+        my %time = $who eq 'old' ? times("$old/$old_step", @arguments) : times("$new/$new_step", @new_arguments);
         for (keys %time) { $least{$who}{$_} = $time{$_} unless defined $least{$who}{$_} && $least{$who}{$_} < $time{$_} }
     }
     my ($sum, $count, $slower, $worst, $where) = (0, 0, 0, 0, '');
