@@ -25,7 +25,7 @@ my ($failed, @all) = (0);
 sub fields { my ($line) = @_; return map { s/^"(.*)"$/$1/r } "$line," =~ /((?:"(?:[^"]|"")*"|[^",])*),/g }
 
 # Runs a program; shape, pass, kernel => microseconds of the rows that are right.
-sub times {
+sub times_of {
     my ($program, @arguments) = @_;
     my $path = "$folder/rows.csv";
     unlink $path;
@@ -51,7 +51,7 @@ for my $run (@ARGV) {
     for my $i (1 .. $#arguments) { $new_arguments[$i] = join ',', map { $renamed{$_} // $_ } split /,/, $arguments[$i] if $arguments[$i - 1] eq '--kernel' }
     my %least;
     for my $who (qw(old new new old)) {
-        my %time = $who eq 'old' ? times("$old/$old_step", @arguments) : times("$new/$new_step", @new_arguments);
+        my %time = $who eq 'old' ? times_of("$old/$old_step", @arguments) : times_of("$new/$new_step", @new_arguments);
         for (keys %time) { $least{$who}{$_} = $time{$_} unless defined $least{$who}{$_} && $least{$who}{$_} < $time{$_} }
     }
     my ($sum, $count, $slower, $worst, $where) = (0, 0, 0, 0, '');
