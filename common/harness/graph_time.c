@@ -71,12 +71,14 @@ static int open_plans(theirs *t, const conv_graph *g, int i, const buffer_sets *
   if (o->scale >= 0) data.scale = g->tensor[o->scale].host;
   if (o->bias >= 0) data.bias = g->tensor[o->bias].host;
   if (o->residual >= 0) data.residual = g->tensor[o->residual].host;
+  conv_tensor x = g->tensor[o->x].host;
+  x.role = TENSOR_X; /* it may be an earlier operation's y */
   conv_buffers *views = calloc((size_t)sets->count, sizeof *views);
   for (int set = 0; views && set < sets->count; set++) views[set] = graph_view(g, i, sets, set);
   int status = views ? 0 : 1;
-  if (!status && operation_reference(&reference, &o->what, &g->tensor[o->x].host, &g->tensor[o->w].host, &data, false, true, error, sizeof error)) status = 1;
+  if (!status && operation_reference(&reference, &o->what, &x, &g->tensor[o->w].host, &data, false, true, error, sizeof error)) status = 1;
   if (!status) {
-    const cudnn_truth truth = {&g->tensor[o->x].host, &g->tensor[o->w].host, &reference};
+    const cudnn_truth truth = {&x, &g->tensor[o->w].host, &reference};
     status = cudnn_baseline_open(&t->baseline[i], &task, views, sets->count, &options, &truth, error, sizeof error);
     reference_free(&reference);
   }
