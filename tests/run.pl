@@ -9,6 +9,7 @@ $| = 1;
 delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL)}; # a make that a test starts is not a part of this one
 $ENV{OMP_WAIT_POLICY} //= 'passive'; # several programs on few cores: whose threads have nothing to do, leaves the core to the others
 chomp(my $cores = `nproc 2>/dev/null` || 1);
+$ENV{OMP_NUM_THREADS} //= $cores < 8 ? 2 : int($cores / 4); # so many programs of as many threads as cores would wait for one another
 # What measures time runs by itself; what calls make, one after the other, for two of them must not build the same file; the longest first.
 my @by_make = map { "tests/$_.sh" } qw(exercises calibrate check_planted cublas cuts docs docs_names emu_aarch64 image numbers plots profile sanitize separable);
 my $harness = TAP::Harness->new({
