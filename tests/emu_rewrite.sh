@@ -162,7 +162,7 @@ __global__ void k(T *p) {
 }
 void run(float *p) { k<float, 8><<<1, 1>>>(p); }
 END
-"$REWRITE" "$dir/shared.cu" "$dir/shared.cpp" && ${CXX:-g++} -std=c++20 -Wall -Wextra -Werror -Icommon/emu/include -fsyntax-only "$dir/shared.cpp"
+"$REWRITE" "$dir/shared.cu" "$dir/shared.cpp" && ${CXX:-g++} -std=c++20 -Wall -Wextra -Werror -Icommon/emu/include -I. -fsyntax-only "$dir/shared.cpp"
 ok $? "all forms of __shared__ keep type, size and line, and compile without a warning"
 
 # ---- what it refuses ----
