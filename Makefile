@@ -191,14 +191,13 @@ $(B)/tests/identities_$(1): $(B)/tests/identities.c.o $(call step_objects,$(1)) 
 	$$(Q)$$(LINK)
 endef
 $(foreach s,$(filter-out 00,$(STEPS)),$(eval $(call identities_rule,$(s))))
-comma := ,
 # What a kernel may ask CUDA when it plans, and not when it launches: tests/plans.c counts it.
 PLAN_QUESTIONS = cudaGetDevice cudaDeviceGetAttribute cudaFuncGetAttributes cudaFuncSetAttribute cudaOccupancyMaxActiveBlocksPerMultiprocessor
 define plans_rule
 $(B)/tests/plans_$(1): $(B)/tests/plans.c.o $(call step_objects,$(1)) $(LIBRARY)
 	@mkdir -p $$(@D)
 	$$(call say,link $$@)
-	$$(Q)$$(LINK) $(addprefix $(if $(filter cuda,$(BACKEND)),-Xlinker ,-Wl$(comma))--wrap=,$(PLAN_QUESTIONS))
+	$$(Q)$$(LINK) $(addprefix -Xlinker --wrap=,$(PLAN_QUESTIONS))
 endef
 $(foreach s,$(STEPS),$(eval $(call plans_rule,$(s))))
 

@@ -157,7 +157,8 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   if (l->kernel) l->kernel<<<l->grid, THREADS, 0, stream>>>(p, l->walk, (const float *)b->x, (const float *)b->y, found);
   else any_wgrad_kernel<<<l->grid, THREADS, 0, stream>>>(p, (const float *)b->x, (const float *)b->y, found);
   const cudaError_t status = cudaGetLastError();
-  return status || l->parts == 1 ? status : sum_parts((int)problem_w_count(&p), l->parts, found, (float *)b->w, stream);
+  if (status) return status;
+  return l->parts > 1 ? sum_parts((int)problem_w_count(&p), l->parts, found, (float *)b->w, stream) : cudaSuccess;
 }
 
 NCHW_ROW(planes_wgrad, "04m", "depthwise of any width: all sums of a filter in registers", PASS_WGRAD, plan_wgrad, launch_wgrad, plain_growth_wgrad);

@@ -142,7 +142,8 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   float *found = l->parts > 1 ? (float *)b->workspace : (float *)b->w;
   large_wgrad_kernel<<<dim3(l->parts, l->cut.tiles, p.K), THREADS, l->bytes, stream>>>(p, l->cut, (const float *)b->x, (const float *)b->y, found);
   const cudaError_t status = cudaGetLastError();
-  return status || l->parts == 1 ? status : sum_parts((int)problem_w_count(&p), l->parts, found, (float *)b->w, stream);
+  if (status) return status;
+  return l->parts > 1 ? sum_parts((int)problem_w_count(&p), l->parts, found, (float *)b->w, stream) : cudaSuccess;
 }
 
 NCHW_ROW(large_wgrad, "04n", "large filters: 16 taps in registers, dy slides", PASS_WGRAD, plan_wgrad, launch_wgrad, plain_growth_wgrad);

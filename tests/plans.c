@@ -78,7 +78,7 @@ static cudaError_t run(const conv_kernel *k, const conv_plan *plan, const conv_t
   const conv_buffers view = buffer_view(&sets, 0);
   if (!status) status = buffer_upload(&sets, (int)a, t[a].data);
   if (!status) status = buffer_upload(&sets, (int)b, t[b].data);
-  launching = k->plan != NULL;
+  launching = true;
   if (!status) status = k->launch(plan, &view, 0);
   launching = false;
   if (!status && k->place == ON_GPU) status = cudaDeviceSynchronize();
@@ -136,7 +136,7 @@ static void print_plans(FILE *out, const conv_step *step, const conv_suite *suit
       if (n < suite->count) p = suite->problems[n];
       else if (problem_parse(&p, large[n - suite->count], shape, sizeof shape)) abort();
       problem_print(&p, shape, sizeof shape);
-      const char *why = k->plan ? kernel_plan_pass(k, &p, &here.device, &plan) : "planned by its launch";
+      const char *why = kernel_plan_pass(k, &p, &here.device, &plan);
       fprintf(out, "%s %s %s: %s, %zu bytes\n", k->name, pass_name(k->pass), shape, why ? why : plan.words, why ? 0 : plan.workspace_bytes);
       if (!why && k->place == ON_GPU && list_launches(out, k, &plan)) abort();
     }
