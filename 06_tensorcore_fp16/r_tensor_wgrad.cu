@@ -17,40 +17,17 @@
 #include <stdio.h>
 
 #include "04_constant_filter/depthwise.h"
+#include "06_tensorcore_fp16/tensor_wgrad_plan.cuh"
 #include "common/ptx/ptx.cuh"
 
-enum { OCTET = 8, GROUP = 16, STAGES = 2, MOST_PIXELS = 64, MOST_COLUMNS = 58, SUM_LANES = 32, MOST_BLOCKS = 1024 };
-
-/* How the work is divided. An "image" is a tile of `columns` columns of dy of one image; a block walks down `images` of them at a time, on
- * `octets` x 8 channels. A walk is `strip` rows of dy; a block has walks one after the other and writes one part of the sums. */
-typedef struct wgrad_plan {
-  int columns, tiles, images, octets, chunks;
-  int strip, strips, walks, parts;
-  int width, real, image_pitch; /* columns of x under an image's filters; those that can lie in x; slots in a row of the ring */
-  int x_bytes, dy_bytes;        /* a row of all images in shared memory */
-  int pixels, groups, shared;   /* of dy in a row of all images; of 16 of them; bytes */
-} wgrad_plan;
-
-/* Rows of dy that one row of x meets, at most: as FLIGHT in 04f. */
-static __host__ __device__ constexpr int flight(int size, int stride) { return (size - 1) / stride + 1; }
-/* Filter rows d, d + stride, ... */
-static __host__ __device__ constexpr int filter_rows(int size, int stride, int d) { return (size - d + stride - 1) / stride; }
-/* mmas for them: two rows at a time with every shift, then a last row with two shifts at a time. */
-static __host__ __device__ constexpr int products(int size, int rows) { return rows / 2 * size + rows % 2 * ((size + 1) / 2); }
-/* Blocks that a multiprocessor's registers shall hold. */
-static __host__ __device__ constexpr int resident_blocks(int size, int stride, int octets) {
-  if (size == 7) return 2;
-  if (size == 5) return stride == 1 ? 4 : 3;
-  return octets == 6 ? 3 : stride == 1 ? 5 : 4;
-}
-/* Bytes from a pixel to the next in shared memory: an odd multiple of 16, so that 8 neighbours lie in different banks. */
-static __host__ __device__ constexpr int pitch_of(int octets) { return 16 * (octets | 1); }
-
 /* d[upper, then lower channels][channels] += (upper, lower)^T right, over 16 pixels or the first 8 */
-template <bool EIGHT> static __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&upper)[2], const unsigned (&lower)[2], const unsigned (&right)[2]) {
+template <bool EIGHT>
+static __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&upper)[2], const unsigned (&lower)[2], const unsigned (&right)[2]) {
   const unsigned left[4] = {upper[0], lower[0], upper[1], lower[1]};
-  if (EIGHT) ptx_mma_m16n8k8(d, left, right);
-  else ptx_mma_m16n8k16(d, left, right);
+  if (EIGHT)
+    ptx_mma_m16n8k8(d, left, right);
+  else
+    ptx_mma_m16n8k16(d, left, right);
 }
 
 /* The fragments of one group of pixels, and all products of rows of dy and shifts of x. A fragment: [16 pixels][8 channels], 2 registers. Two are
@@ -58,8 +35,10 @@ template <bool EIGHT> static __device__ __forceinline__ void multiply(float (&d)
  * dy_rows[k / 2]: to rows t - k and t - k - 1 of dy, in the order in which an mma's first factor has them; or to a last row t - k alone.
  * x_pixel: to row t * STRIDE of x; lanes 16..31 to the shift after that of lanes 0..15, which is `to_next` bytes on. */
 template <int SIZE, int STRIDE, int PITCH, bool EIGHT, int PRODUCTS>
-static __device__ __forceinline__ void multiply_group(float (&sum)[PRODUCTS][4], const ptx_shared *dy_rows, ptx_shared x_pixel, int dy_offset, int x_bytes, int to_next, bool second) {
-  constexpr int FLIGHT = flight(SIZE, STRIDE), TWO = STRIDE == 1 ? 2 : 1, LAST = (SIZE - 1) / 2 * TWO; /* slots to the next two shifts, to the last shift */
+static __device__ __forceinline__ void multiply_group(float (&sum)[PRODUCTS][4], const ptx_shared *dy_rows, ptx_shared x_pixel, int dy_offset,
+                                                      int x_bytes, int to_next, bool second) {
+  constexpr int FLIGHT = flight(SIZE, STRIDE);
+  constexpr int TWO = STRIDE == 1 ? 2 : 1, LAST = (SIZE - 1) / 2 * TWO; /* slots to the next two shifts, to the last shift */
   unsigned gradient[FLIGHT + 1][2], d[4];
 #pragma unroll
   for (int k = 0; k + 1 < FLIGHT; k += 2) {
@@ -69,7 +48,7 @@ static __device__ __forceinline__ void multiply_group(float (&sum)[PRODUCTS][4],
 #pragma unroll
   for (int row = 0; row < STRIDE; row++) { /* row t * STRIDE + row of x */
     const ptx_shared from = x_pixel + row * x_bytes, last = from + LAST * PITCH - (second ? to_next : 0);
-    unsigned shifted[SIZE + 1][2]; /* from column s on */
+    unsigned shifted[SIZE + 1][2];     /* from column s on */
     if (row == 0 && FLIGHT % 2 == 1) { /* the last row of dy and the last shift */
       ptx_ldmatrix_x4_trans(d, second ? last : dy_rows[FLIGHT / 2] + dy_offset);
       gradient[FLIGHT - 1][0] = d[0], gradient[FLIGHT - 1][1] = d[1];
@@ -86,24 +65,103 @@ static __device__ __forceinline__ void multiply_group(float (&sum)[PRODUCTS][4],
         shifted[s][0] = d[0], shifted[s][1] = d[1], shifted[s + 1][0] = d[2], shifted[s + 1][1] = d[3];
       }
 #pragma unroll
-      for (int k = 0; k + 1 < count; k += 2) multiply<EIGHT>(sum[at + k / 2 * SIZE + s], gradient[k], gradient[k + 1], shifted[s]);
+      for (int k = 0; k + 1 < count; k += 2)
+        multiply<EIGHT>(sum[at + k / 2 * SIZE + s], gradient[k], gradient[k + 1], shifted[s]);
       if (count % 2 == 1 && s % 2 == 0) multiply<EIGHT>(sum[at + count / 2 * SIZE + s / 2], shifted[s], shifted[s + 1], gradient[count - 1]);
     }
   }
 }
 
+/* A lane's sums of the diagonals, row g (and g + 8) of each product, to parts[tap][channels]. */
+template <int SIZE, int STRIDE, int PRODUCTS>
+static __device__ __forceinline__ void store_diagonals(const float (&sum)[PRODUCTS][4], float *to, int channels, int g) {
+  constexpr int EVEN = products(SIZE, filter_rows(SIZE, STRIDE, 0));
+#pragma unroll
+  for (int d = 0; d < STRIDE; d++) {
+    const int count = filter_rows(SIZE, STRIDE, d);
+#pragma unroll
+    for (int k = 0; k < count; k++)
+#pragma unroll
+      for (int s = 0; s < SIZE; s++) {
+        const bool paired = k + 1 < count || count % 2 == 0;
+        const float(&product)[4] = sum[d * EVEN + k / 2 * SIZE + (paired ? s : s / 2)];
+        const int half = (paired ? k : s) % 2 * 2;
+        to[((k * STRIDE + d) * SIZE + s) * channels] = g % 2 ? product[half + 1] : product[half];
+      }
+  }
+}
+
+/* place[image][column of dy] = where x under it lies at tap 0, in bytes from the start of a row. */
+template <int PITCH> static __device__ __forceinline__ void find_places(const wgrad_plan &plan, int *place) {
+  for (int i = threadIdx.x; i < plan.groups * GROUP; i += blockDim.x) {
+    const int pixel = min(i, plan.pixels - 1);
+    place[i] = (pixel / plan.columns * plan.image_pitch + pixel % plan.columns) * PITCH;
+  }
+}
+
+/* Zeros in the columns of padding of all rows of x, which stay for a walk. */
+template <int STRIDE, int PITCH>
+static __device__ __forceinline__ void clear_padding(const conv_problem &p, const wgrad_plan &plan, uint4 *x_ring, int first_image, int copy_pixel,
+                                                     int copy_octet, int odd) {
+  for (int pixel = copy_pixel; pixel < plan.images * plan.width; pixel += 32) {
+    const int in_row = pixel / plan.width, column = pixel % plan.width, image = first_image + in_row;
+    const int w = image % plan.tiles * plan.columns * STRIDE - p.pad_left + column;
+    const int to = (in_row * plan.image_pitch + column / STRIDE) * PITCH + column % STRIDE * odd;
+    if (w < 0 || w >= p.W || image / plan.tiles >= p.N)
+      for (int slot = 0; slot < (STAGES + 1) * STRIDE; slot++)
+        x_ring[(slot * plan.x_bytes + to) / 16 + copy_octet] = make_uint4(0, 0, 0, 0);
+  }
+}
+
+/* What a thread copies of x: from where in row h, to where in a row of the ring. */
+template <int STRIDE, int PITCH, int COPIES>
+static __device__ __forceinline__ void find_x(const conv_problem &p, const wgrad_plan &plan, int (&from)[COPIES], int (&to)[COPIES],
+                                              bool (&wanted)[COPIES], int first_image, int h, int copy_pixel, int copy_octet, int copy_channel,
+                                              int odd) {
+#pragma unroll
+  for (int i = 0; i < COPIES; i++) {
+    const int pixel = copy_pixel + 32 * i, in_row = pixel / plan.real, image = first_image + in_row, n = min(image / plan.tiles, p.N - 1);
+    const int first_w = image % plan.tiles * plan.columns * STRIDE - p.pad_left;
+    const int w = min(max(first_w, 0), p.W - plan.real) + pixel % plan.real, column = w - first_w;
+    wanted[i] = in_row < plan.images && image / plan.tiles < p.N && column >= 0 && column < plan.width && copy_channel < p.C;
+    from[i] = ((n * p.H + h) * p.W + w) * p.C + copy_channel;
+    to[i] = (in_row * plan.image_pitch + column / STRIDE) * PITCH + column % STRIDE * odd + copy_octet * 16;
+  }
+}
+
+/* What a thread copies of dy: from where in row `row`. Zeros that stay, where nothing is copied. */
+template <int PITCH, int SLOTS, int COPIES>
+static __device__ __forceinline__ void find_dy(const conv_problem &p, const wgrad_plan &plan, int (&from)[COPIES], bool (&wanted)[COPIES],
+                                               uint4 *shared, int dy_ring, int first_image, int row, int copy_pixel, int copy_octet,
+                                               int copy_channel) {
+#pragma unroll
+  for (int i = 0; i < COPIES; i++) {
+    const int pixel = copy_pixel + 32 * i, image = first_image + pixel / plan.columns;
+    const int n = min(image / plan.tiles, p.N - 1), q = image % plan.tiles * plan.columns + pixel % plan.columns;
+    wanted[i] = pixel < plan.pixels && image / plan.tiles < p.N && q < p.Q && copy_channel < p.C;
+    from[i] = ((n * p.P + row) * p.Q + q) * p.C + copy_channel;
+    if (!wanted[i] && pixel < plan.groups * GROUP)
+      for (int slot = 0; slot < SLOTS; slot++)
+        shared[(dy_ring + slot * plan.dy_bytes + pixel * PITCH) / 16 + copy_octet] = make_uint4(0, 0, 0, 0);
+  }
+}
+
 /* parts[part][tap][channel]. A block: one part of octets x 8 channels; a warp: 8 of them. */
 template <int SIZE, int STRIDE, int OCTETS>
-__global__ void __launch_bounds__(32 * OCTETS, resident_blocks(SIZE, STRIDE, OCTETS)) tensor_wgrad_kernel(conv_problem p, wgrad_plan plan, const __half *__restrict__ x, const __half *__restrict__ dy, float *__restrict__ parts) {
-  constexpr int FLIGHT = flight(SIZE, STRIDE), X_SLOTS = STAGES + 1, DY_SLOTS = STAGES + FLIGHT, PITCH = pitch_of(OCTETS), DY_COPIES = MOST_PIXELS / 32, X_COPIES = STRIDE * DY_COPIES;
-  constexpr int EVEN = products(SIZE, filter_rows(SIZE, STRIDE, 0)), PRODUCTS = EVEN + (STRIDE == 2 ? products(SIZE, filter_rows(SIZE, STRIDE, 1)) : 0);
+__global__ void __launch_bounds__(32 * OCTETS, resident_blocks(SIZE, STRIDE, OCTETS))
+    tensor_wgrad_kernel(conv_problem p, wgrad_plan plan, const __half *__restrict__ x, const __half *__restrict__ dy, float *__restrict__ parts) {
+  constexpr int FLIGHT = flight(SIZE, STRIDE), X_SLOTS = STAGES + 1, DY_SLOTS = STAGES + FLIGHT, PITCH = pitch_of(OCTETS);
+  constexpr int DY_COPIES = MOST_PIXELS / 32, X_COPIES = STRIDE * DY_COPIES;
+  constexpr int EVEN = products(SIZE, filter_rows(SIZE, STRIDE, 0)), ODD = STRIDE == 2 ? products(SIZE, filter_rows(SIZE, STRIDE, 1)) : 0;
+  constexpr int PRODUCTS = EVEN + ODD;
   extern __shared__ uint4 shared[];
   const int x_step = STRIDE * plan.x_bytes, x_ring_bytes = X_SLOTS * x_step, dy_ring_bytes = DY_SLOTS * plan.dy_bytes;
   const ptx_shared x_ring = ptx_shared_address(shared), dy_ring = x_ring + x_ring_bytes; /* [X_SLOTS][STRIDE], [DY_SLOTS][image][column][channel] */
-  int *place = (int *)(shared + (x_ring_bytes + dy_ring_bytes) / 16);                    /* [image][column of dy]: of x at tap 0, in bytes from the start of a row */
+  int *place = (int *)(shared + (x_ring_bytes + dy_ring_bytes) / 16); /* [image][column of dy]: of x at tap 0, in bytes from the start of a row */
 
   const int chunk = blockIdx.x % plan.chunks, part = blockIdx.x / plan.chunks, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int channel = (chunk * OCTETS + warp) * OCTET, odd = plan.images * plan.image_pitch * PITCH; /* stride 2: odd columns of x lie behind the even ones */
+  const int channel = (chunk * OCTETS + warp) * OCTET;
+  const int odd = plan.images * plan.image_pitch * PITCH; /* stride 2: odd columns of x lie behind the even ones */
   const int copy_octet = threadIdx.x % OCTETS, copy_pixel = threadIdx.x / OCTETS, copy_channel = (chunk * OCTETS + copy_octet) * OCTET;
   const int first_walk = (int)((int64_t)plan.walks * part / plan.parts), end_walk = (int)((int64_t)plan.walks * (part + 1) / plan.parts);
 
@@ -111,10 +169,7 @@ __global__ void __launch_bounds__(32 * OCTETS, resident_blocks(SIZE, STRIDE, OCT
   const bool second = lane >= 16, second_row = lane / 8 % 2 == 1;
   const int to_next = STRIDE == 1 ? PITCH : odd;
 
-  for (int i = threadIdx.x; i < plan.groups * GROUP; i += blockDim.x) {
-    const int pixel = min(i, plan.pixels - 1);
-    place[i] = (pixel / plan.columns * plan.image_pitch + pixel % plan.columns) * PITCH;
-  }
+  find_places<PITCH>(plan, place);
   float sum[PRODUCTS][4] = {};
   for (int walk = first_walk; walk < end_walk; walk++) {
     const int first_image = walk / plan.strips * plan.images, first_p = walk % plan.strips * plan.strip, rows = min(plan.strip, p.P - first_p);
@@ -124,30 +179,13 @@ __global__ void __launch_bounds__(32 * OCTETS, resident_blocks(SIZE, STRIDE, OCT
     __syncthreads(); /* nobody is in the walk before */
 
     /* What this thread copies: from where in the row of the next copy, to where in a row of the ring. */
-    int x_from[X_COPIES], x_to[X_COPIES], dy_from[DY_COPIES], copied = first_step, copied_row = first_step - (FLIGHT - 1), copy_x_at = 0, copy_dy_at = 0;
+    int x_from[X_COPIES], x_to[X_COPIES], dy_from[DY_COPIES];
+    int copied = first_step, copied_row = first_step - (FLIGHT - 1), copy_x_at = 0, copy_dy_at = 0;
     bool x_wanted[X_COPIES], dy_wanted[DY_COPIES];
-#pragma unroll
-    for (int i = 0; i < X_COPIES; i++) {
-      const int pixel = copy_pixel + 32 * i, in_row = pixel / plan.real, image = first_image + in_row, n = min(image / plan.tiles, p.N - 1);
-      const int first_w = image % plan.tiles * plan.columns * STRIDE - p.pad_left, w = min(max(first_w, 0), p.W - plan.real) + pixel % plan.real, column = w - first_w;
-      x_wanted[i] = in_row < plan.images && image / plan.tiles < p.N && column >= 0 && column < plan.width && copy_channel < p.C;
-      x_from[i] = ((n * p.H + first_h + first_step * STRIDE) * p.W + w) * p.C + copy_channel;
-      x_to[i] = (in_row * plan.image_pitch + column / STRIDE) * PITCH + column % STRIDE * odd + copy_octet * 16;
-    }
-#pragma unroll
-    for (int i = 0; i < DY_COPIES; i++) {
-      const int pixel = copy_pixel + 32 * i, image = first_image + pixel / plan.columns, n = min(image / plan.tiles, p.N - 1), q = image % plan.tiles * plan.columns + pixel % plan.columns;
-      dy_wanted[i] = pixel < plan.pixels && image / plan.tiles < p.N && q < p.Q && copy_channel < p.C;
-      dy_from[i] = ((n * p.P + first_p + copied_row) * p.Q + q) * p.C + copy_channel;
-      if (!dy_wanted[i] && pixel < plan.groups * GROUP) /* zeros that stay */
-        for (int slot = 0; slot < DY_SLOTS; slot++) shared[(x_ring_bytes + slot * plan.dy_bytes + pixel * PITCH) / 16 + copy_octet] = make_uint4(0, 0, 0, 0);
-    }
-    for (int pixel = copy_pixel; pixel < plan.images * plan.width; pixel += 32) { /* columns of padding */
-      const int in_row = pixel / plan.width, column = pixel % plan.width, image = first_image + in_row, w = image % plan.tiles * plan.columns * STRIDE - p.pad_left + column;
-      const int to = (in_row * plan.image_pitch + column / STRIDE) * PITCH + column % STRIDE * odd;
-      if (w < 0 || w >= p.W || image / plan.tiles >= p.N)
-        for (int slot = 0; slot < X_SLOTS * STRIDE; slot++) shared[(slot * plan.x_bytes + to) / 16 + copy_octet] = make_uint4(0, 0, 0, 0);
-    }
+    find_x<STRIDE, PITCH>(p, plan, x_from, x_to, x_wanted, first_image, first_h + first_step * STRIDE, copy_pixel, copy_octet, copy_channel, odd);
+    find_dy<PITCH, DY_SLOTS>(p, plan, dy_from, dy_wanted, shared, x_ring_bytes, first_image, first_p + copied_row, copy_pixel, copy_octet,
+                             copy_channel);
+    clear_padding<STRIDE, PITCH>(p, plan, shared, first_image, copy_pixel, copy_octet, odd);
     const auto copy_dy = [&] {
       const bool zeros = copied_row < 0 || copied_row >= rows;
 #pragma unroll
@@ -175,14 +213,17 @@ __global__ void __launch_bounds__(32 * OCTETS, resident_blocks(SIZE, STRIDE, OCT
       __pipeline_commit();
       copied++;
     };
-    for (int k = 0; k < FLIGHT - 1; k++) copy_dy();
-    for (int i = 0; i < STAGES; i++) copy_step();
+    for (int k = 0; k < FLIGHT - 1; k++)
+      copy_dy();
+    for (int i = 0; i < STAGES; i++)
+      copy_step();
 
     ptx_shared x_row = x_ring + warp * 16 + (second ? to_next : 0), dy_rows[(FLIGHT + 1) / 2]; /* as multiply_group wants them */
 #pragma unroll
     for (int k = 0; k < FLIGHT; k += 2) {
       const bool pair = k + 1 < FLIGHT;
-      dy_rows[k / 2] = dy_ring + (FLIGHT - 1 - k - (pair && second_row ? 1 : 0)) * plan.dy_bytes + (pair ? lane % 8 + lane / 16 * 8 : lane % 16) * PITCH + warp * 16;
+      const int row = FLIGHT - 1 - k - (pair && second_row ? 1 : 0), pixel = pair ? lane % 8 + lane / 16 * 8 : lane % 16;
+      dy_rows[k / 2] = dy_ring + row * plan.dy_bytes + pixel * PITCH + warp * 16;
     }
     for (int step = 0; step < steps; step++) {
       __pipeline_wait_prior(STAGES - 1);
@@ -206,20 +247,7 @@ __global__ void __launch_bounds__(32 * OCTETS, resident_blocks(SIZE, STRIDE, OCT
   /* The diagonals: lane 4 g + t has row g (and g + 8) and columns 2t and 2t + 1 of each product. */
   const int g = lane / 4;
   if (lane % 4 != g / 2 || channel >= p.C) return;
-  float *to = parts + (int64_t)part * SIZE * SIZE * p.C + channel + g;
-#pragma unroll
-  for (int d = 0; d < STRIDE; d++) {
-    const int count = filter_rows(SIZE, STRIDE, d);
-#pragma unroll
-    for (int k = 0; k < count; k++)
-#pragma unroll
-      for (int s = 0; s < SIZE; s++) {
-        const bool paired = k + 1 < count || count % 2 == 0;
-        const float(&product)[4] = sum[d * EVEN + k / 2 * SIZE + (paired ? s : s / 2)];
-        const int half = (paired ? k : s) % 2 * 2;
-        to[((k * STRIDE + d) * SIZE + s) * p.C] = g % 2 ? product[half + 1] : product[half];
-      }
-  }
+  store_diagonals<SIZE, STRIDE>(sum, parts + (int64_t)part * SIZE * SIZE * p.C + channel + g, p.C, g);
 }
 
 /* dw[channel][tap]: a block adds up all parts of 32 channels of one tap, blockDim.y parts at a time. */
@@ -228,61 +256,17 @@ __global__ void __launch_bounds__(32 * SUM_LANES) sum_wgrad_parts_kernel(int cha
   const int tap = blockIdx.x % taps, channel = blockIdx.x / taps * 32 + threadIdx.x;
   float sum = 0;
   if (channel < channels)
-    for (int part = threadIdx.y; part < part_count; part += blockDim.y) sum += parts[((int64_t)part * taps + tap) * channels + channel];
+    for (int part = threadIdx.y; part < part_count; part += blockDim.y)
+      sum += parts[((int64_t)part * taps + tap) * channels + channel];
   shared[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y > 0 || channel >= channels) return;
-  for (int lane = 1; lane < blockDim.y; lane++) sum += shared[lane][threadIdx.x];
+  for (int lane = 1; lane < blockDim.y; lane++)
+    sum += shared[lane][threadIdx.x];
   dw[channel * taps + tap] = __float2half_rn(sum);
 }
 
 /* ---------------------------------------------------------------- host */
-
-/* Octets of a block: six fit the channels of some 3x3 layers better. */
-static int octets_of(const conv_problem *p) { return p->S == 3 && p->C / OCTET % 4 != 0 && p->C / OCTET % 6 == 0 ? 6 : 4; }
-
-/* Depends on the problem alone, so that the sums are added in the same order on every GPU; the number of blocks suits 132 multiprocessors. */
-static wgrad_plan make_plan(const conv_problem *p) {
-  const int size = p->S, stride = p->stride_h, steps_before = flight(size, stride) - 1;
-  wgrad_plan t = {};
-  t.octets = octets_of(p);
-  t.chunks = (p->C / OCTET + t.octets - 1) / t.octets;
-  t.tiles = (p->Q + MOST_COLUMNS - 1) / MOST_COLUMNS;
-  t.columns = (p->Q + t.tiles - 1) / t.tiles;
-  t.width = (t.columns - 1) * stride + size;
-  t.real = t.width < p->W ? t.width : p->W;
-  for (t.images = GROUP; t.images >= 1; t.images /= 2) {
-    t.image_pitch = stride == 2 ? t.columns + size / 2 : t.images > 1 ? t.columns + 8 : t.width; /* + 8: the next image's pixels lie in the banks that come next */
-    t.pixels = t.images * t.columns;
-    t.groups = (t.pixels + GROUP - 1) / GROUP;
-    t.x_bytes = t.images * t.image_pitch * stride * pitch_of(t.octets);
-    t.dy_bytes = t.groups * GROUP * pitch_of(t.octets);
-    t.shared = (STAGES + 1) * stride * t.x_bytes + (STAGES + steps_before + 1) * t.dy_bytes + t.groups * GROUP * (int)sizeof(int);
-    if (t.images == 1 || (t.pixels <= MOST_PIXELS && t.images * t.real <= stride * MOST_PIXELS && t.images < 2LL * p->N * t.tiles && t.shared <= 74 * 1024)) break;
-  }
-
-  /* Whole images, several a part, or one strip of an image a part: what ends first on 132 multiprocessors that hold `resident` blocks each, of which
-   * `busy` keep one busy. */
-  const int fit = 227 * 1024 / (t.shared + 1024), most = resident_blocks(size, stride, t.octets), resident = fit < 1 ? 1 : fit < most ? fit : most, busy = size == 3 && stride == 1 ? 3 : 2;
-  const int image_walks = (int)(((int64_t)p->N * t.tiles + t.images - 1) / t.images);
-  double least = INFINITY;
-  for (int strips = 1; strips <= 8 && strips <= p->P; strips++)
-    for (int each = 1; each <= (strips == 1 ? image_walks : 1); each++) {
-      const int strip = (p->P + strips - 1) / strips, parts = (image_walks + each - 1) / each * strips;
-      const bool many = (int64_t)parts * t.chunks > MOST_BLOCKS, first = strips == 1 && (int64_t)t.parts * t.chunks > MOST_BLOCKS;
-      const int64_t blocks = ((int64_t)parts * t.chunks + 131) / 132, last = blocks % resident; /* of one multiprocessor; of its last round */
-      const double time = (double)(blocks / resident * (resident > busy ? resident : busy) + (last > busy || last == 0 ? last : busy));
-      const double cost = time * each * (strip + (strips == 1 ? 0 : strips == 2 ? steps_before / 2 : steps_before) + 3);
-      if ((many || cost >= least) && !first && least < INFINITY) continue;
-      least = cost;
-      t.strip = strip;
-      t.strips = (p->P + strip - 1) / strip;
-      t.walks = image_walks * t.strips;
-      t.parts = parts;
-    }
-  if (t.parts > t.walks) t.parts = t.walks;
-  return t;
-}
 
 typedef void (*tensor_wgrad_t)(conv_problem p, wgrad_plan plan, const __half *x, const __half *dy, float *parts);
 
@@ -292,8 +276,9 @@ typedef struct tensor_wgrad_row {
   tensor_wgrad_t kernel;
 } tensor_wgrad_row;
 static const tensor_wgrad_row table[] = {
-    {3, 1, 4, tensor_wgrad_kernel<3, 1, 4>}, {3, 1, 6, tensor_wgrad_kernel<3, 1, 6>}, {3, 2, 4, tensor_wgrad_kernel<3, 2, 4>}, {3, 2, 6, tensor_wgrad_kernel<3, 2, 6>},
-    {5, 1, 4, tensor_wgrad_kernel<5, 1, 4>}, {5, 2, 4, tensor_wgrad_kernel<5, 2, 4>}, {7, 1, 4, tensor_wgrad_kernel<7, 1, 4>}, {7, 2, 4, tensor_wgrad_kernel<7, 2, 4>},
+    {3, 1, 4, tensor_wgrad_kernel<3, 1, 4>}, {3, 1, 6, tensor_wgrad_kernel<3, 1, 6>}, {3, 2, 4, tensor_wgrad_kernel<3, 2, 4>},
+    {3, 2, 6, tensor_wgrad_kernel<3, 2, 6>}, {5, 1, 4, tensor_wgrad_kernel<5, 1, 4>}, {5, 2, 4, tensor_wgrad_kernel<5, 2, 4>},
+    {7, 1, 4, tensor_wgrad_kernel<7, 1, 4>}, {7, 2, 4, tensor_wgrad_kernel<7, 2, 4>},
 };
 
 /* What a launch needs. */
@@ -317,7 +302,8 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
   if (why) return why;
   l->lanes = work.parts / 4 < 1 ? 1 : work.parts / 4 > SUM_LANES ? SUM_LANES : work.parts / 4;
   plan->workspace_bytes = (size_t)work.parts * (size_t)p->C * (size_t)(p->R * p->S) * sizeof(float);
-  snprintf(plan->words, sizeof plan->words, "%d channels a block, tiles of %d columns, %d at a time, %d parts", OCTET * work.octets, work.columns, work.images, work.parts);
+  snprintf(plan->words, sizeof plan->words, "%d channels a block, tiles of %d columns, %d at a time, %d parts", OCTET * work.octets, work.columns,
+           work.images, work.parts);
   const cudaError_t status = plan_allow_shared((const void *)l->kernel, (size_t)work.shared);
   return status ? plan_failed(plan, status) : NULL;
 }
@@ -325,11 +311,15 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
 static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const conv_problem &p = plan->operation.problem;
   const tensor_wgrad_launch *l = plan_data<tensor_wgrad_launch>(plan);
-  l->kernel<<<l->work.parts * l->work.chunks, 32 * l->work.octets, l->work.shared, stream>>>(p, l->work, (const __half *)b->x, (const __half *)b->y, (float *)b->workspace);
+  const wgrad_plan &work = l->work;
+  const __half *x = (const __half *)b->x, *dy = (const __half *)b->y;
+  float *parts = (float *)b->workspace;
+  l->kernel<<<work.parts * work.chunks, 32 * work.octets, work.shared, stream>>>(p, work, x, dy, parts);
   const cudaError_t status = cudaGetLastError();
   if (status) return status;
   const int taps = p.R * p.S;
-  sum_wgrad_parts_kernel<<<taps * ((p.C + 31) / 32), dim3(32, l->lanes), 0, stream>>>(p.C, taps, l->work.parts, (const float *)b->workspace, (__half *)b->w);
+  const int blocks = taps * ((p.C + 31) / 32);
+  sum_wgrad_parts_kernel<<<blocks, dim3(32, l->lanes), 0, stream>>>(p.C, taps, work.parts, parts, (__half *)b->w);
   return cudaGetLastError();
 }
 
