@@ -127,14 +127,16 @@ static void planted_defects(void) {
         for (int planted = 0; planted < DEFECTS; planted++) {
           test.dtype = (conv_dtype)dtype, test.layout = (conv_layout)layout, test.pass = (conv_pass)pass, test.planted = (defect)planted;
           const result_status want = planted == NONE ? RESULT_RIGHT : RESULT_WRONG;
+          const int ways_here = (layout == LAYOUT_NHWC) == (dtype == DTYPE_FP16) ? WAYS : 1; /* on the device each type in one layout */
           int as_wanted = 0;
-          for (test.way = 0; test.way < WAYS; test.way++) {
+          for (test.way = 0; test.way < ways_here; test.way++) {
             as_wanted += run_trial(&p, text[test.way]) == want;
             without_seconds(text[test.way]);
           }
-          ok(as_wanted == WAYS, "%s %s %s: %s is %s, in memory of the CPU and of the device, whoever looks", dtype_name(test.dtype), layout_name(test.layout),
-             pass_name(test.pass), defect_names[planted], want == RESULT_RIGHT ? "accepted" : "refused");
-          if (!ok(strcmp(text[1], text[2]) == 0, "... and the host and the device say the same of it")) diag("%s\nand\n%s", text[1], text[2]);
+          ok(as_wanted == ways_here, "%s %s %s: %s is %s%s", dtype_name(test.dtype), layout_name(test.layout),
+             pass_name(test.pass), defect_names[planted], want == RESULT_RIGHT ? "accepted" : "refused",
+             ways_here > 1 ? ", in memory of the CPU and of the device, whoever looks" : "");
+          if (ways_here > 1 && !ok(strcmp(text[1], text[2]) == 0, "... and the host and the device say the same of it")) diag("%s\nand\n%s", text[1], text[2]);
         }
 }
 
