@@ -59,7 +59,7 @@ verified 04 "on depthwise layers in fp16" --suite tests/depthwise --dtype fp16
 ok "$(grep -c 'SKIP 04[fgh]' "$log")" "... and 04f to 04h skip nothing"
 ok "$([ "$(grep -c '04i *right' "$log")" -eq 13 ] && [ "$(grep -c '04j *right' "$log")" -eq 13 ]; echo $?)" "... and 04i and 04j do the thirteen that they are for"
 verified 05 "on 3x3 filters" --suite tests/three_by_three
-ok "$(grep -c 'SKIP 05[a-ik]' "$log")" "... and 05a to 05i and 05k skip nothing"
+ok "$(grep -c 'SKIP 05[^j]' "$log")" "... and all but 05j skip nothing"
 
 # One branch or one row of a table each; a second launch, of planes and of images.
 each_edge verified
