@@ -5,7 +5,7 @@
  * Change:   against 05a's matmul_kernel one line: what b is filled with.
  * Expect:   no 231 MB to move, but im2col_kernel's divisions are now done inside the loop, and once for every tile of filters that wants the
  *           element: a stage takes a thread a thousand instructions for its 256 FMAs, where 05a's product takes 600. Slower than 05a, until
- *           05c gets rid of the divisions.
+ *           05m gets rid of the divisions.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
 

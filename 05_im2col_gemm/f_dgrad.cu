@@ -3,8 +3,8 @@
  *     dx[n,c,h,w] = sum over k,r,s of w[k,c,r,s] * dy[n,k,p,q]        where p * stride = h + pad - r*dil, and q likewise
  *
  * Idea:     with a stride of 2 half of the r's leave a remainder in that division, and which half depends on whether h is even. So the pixels are taken
- *           in classes, by h modulo the stride and w modulo the stride. In a class h = stride * i + a the same r's count for all pixels, and
- *           p = i + (a + pad - r*dil) / stride: a convolution of stride 1 again, with fewer taps. No product is computed that is not needed, and no
+ *           in classes, by h modulo the stride and w modulo the stride (classes.h). In a class h = stride * i + a the same r's count for all pixels,
+ *           and p = i + (a + pad - r*dil) / stride: a convolution of stride 1 again, with fewer taps. No product is computed that is not needed, and no
  *           tap is tested in the loop. At stride 1 there is one class.
  * Change:   against 05d C and K change places, a block has a class and its taps, and the table says where a tap lies in w, too, as the elements of
  *           w that a class needs are no longer neighbours. A slice has as many steps in every class, so a class has as many slices as it needs.
@@ -15,66 +15,40 @@
  * Expect:   as 05d at stride 1, w read in smaller pieces; at stride 2 the four classes of a 3x3 filter have 4, 2, 2 and 1 taps, 9 in all, not 36.
  * Sizes:    R + S up to 30 (the bits), a vertical stride up to 65535 (gridDim.z).
  * Passes:   dgrad. Layout: NCHW, filters KCRS, fp32. */
-#include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
+#include "05_im2col_gemm/classes.h"
+#include "05_im2col_gemm/pipeline.h"
 #include "05_im2col_gemm/rows.h"
 #include "05_im2col_gemm/split.h"
-#include "05_im2col_gemm/tile.h"
-#include "common/ptx/ptx.cuh"
 
-enum { PERIOD = 16, PARTS = 4, LAST_PERIOD = 30, ALL = -1, SUM_THREADS = 128, MOST_SLICES = 32, ADDED_C = 8, MOST_CLASSES = 65535 /* gridDim.z */ };
+enum { SUM_THREADS = 128, MOST_SLICES = 32, ADDED_C = 8, MOST_CLASSES = 65535 /* gridDim.z */ };
 
-/* Two elements of the reduction, as in 05c. */
-typedef int4 taps; /* { offset, bits, offset, bits } */
-
-/* The taps of a class along one axis: first, first + step, ..., which lie at from, from - apart, ... in dy, as pixel 0 of the class sees it. */
-typedef struct progression {
-  int first, step, count, from, apart;
-} progression;
-
-/* Those r of `size` for which stride divides at - r * dil. */
-static __host__ __device__ progression taps_of(int at, int stride, int dil, int size) {
-  progression t = {0, 1, 0, 0, 0};
-  int remainder = at % stride;
-  for (int r = 0; r < size; r++) {
-    if (remainder == 0) {
-      if (t.count == 0) t.first = r;
-      if (t.count == 1) t.step = r - t.first;
-      t.count++;
+/* Sums of BM channels of a class's pixels, to dx from their first channel on: half of the channels at a time through shared memory, sums[BM / 2][BN + 4], so
+ * that neighbouring lanes store neighbouring pixels of the class, and the columns beside them that have no taps. */
+template <int BM>
+static __device__ __forceinline__ void store_class(const float (&sum)[TM][TN], float *shared, const conv_problem &p, const pixel_class &in, int class_h, int class_w, float *dx, int first_pixel, int end_c) {
+  constexpr int THREADS = 2 * BM, PITCH = BN + 4;
+  const int image = in.rows * in.cols, pixels = p.N * image, thread = threadIdx.x, my_row = tile_row(thread), my_col = tile_col(thread);
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    __syncthreads(); /* nobody reads what was there any more */
+#pragma unroll
+    for (int t = 0; t < TM * TN / 2; t += 4) store_quad(shared + (my_row / WARP_M * 16 + my_row % WARP_M + t / TN) * PITCH + my_col + quad_col(t % TN), &sum[half * 4 + t / TN][t % TN]);
+    __syncthreads(); /* the sums are there */
+    for (int e = thread % BN; e < BN * in.wide; e += BN) {
+      const int column = e / in.wide, beside = e % in.wide, pixel = first_pixel + column;
+      const int h = pixel / in.cols % in.rows * p.stride_h + class_h, at = pixel % in.cols * p.stride_w + class_w + beside;
+      if (pixel >= pixels || at >= p.W) continue;
+      float *to = dx + (pixel / image * p.C * p.H + h) * p.W + at;
+#pragma unroll 4
+      for (int row = thread / BN; row < BM / 2; row += THREADS / BN) {
+        const int c = row / 16 * WARP_M + row % 16 + half * 16;
+        if (c < end_c) to[c * p.H * p.W] = beside ? 0 : shared[row * PITCH + column];
+      }
     }
-    remainder -= dil % stride;
-    if (remainder < 0) remainder += stride;
   }
-  t.from = (at - t.first * dil) / stride, t.apart = t.step * dil / stride;
-  return t;
 }
-
-/* Classes along an axis: residues that occur. */
-static __host__ __device__ int classes_of(int stride, int size) { return stride < size ? stride : size; }
-
-/* A class: pixels (stride_h * i + h, stride_w * j + w), rows x cols of them an image; its taps; the steps and slices of its sums, and the steps of a
- * slice; how many columns of dx are its own for each pixel: its pixel, and those without taps to the right. 0: its left neighbour has it. */
-typedef struct pixel_class {
-  int rows, cols, steps, slices, slice_steps, wide;
-  progression r, s;
-} pixel_class;
-
-static __device__ pixel_class class_of(const conv_problem &p, int h, int w, int slice_steps) {
-  pixel_class c;
-  c.rows = ((unsigned)p.H - 1 - h + p.stride_h) / p.stride_h, c.cols = ((unsigned)p.W - 1 - w + p.stride_w) / p.stride_w;
-  c.r = taps_of(h + p.pad_top, p.stride_h, p.dil_h, p.R), c.s = taps_of(w + p.pad_left, p.stride_w, p.dil_w, p.S);
-  c.steps = (p.K / p.groups * c.r.count * c.s.count + BK - 1) / BK;
-  c.slices = max(1, (c.steps + slice_steps - 1) / slice_steps), c.slice_steps = (c.steps + c.slices - 1) / c.slices; /* no slice is empty */
-  c.wide = c.steps || w == 0;
-  if (c.wide)
-    for (int next = w + 1; next < classes_of(p.stride_w, p.W); next++, c.wide++)
-      if (c.r.count && taps_of(next + p.pad_left, p.stride_w, p.dil_w, p.S).count) break;
-  return c;
-}
-
-/* Where slices go: parts[slices][classes][C][row], a row is all pixels of the largest class, rounded up to 4. */
-static __host__ __device__ int row_of(const conv_problem &p) { return (p.N * ((p.H - 1) / p.stride_h + 1) * ((p.W - 1) / p.stride_w + 1) + 3) / 4 * 4; }
 
 /* A block of 2 BM threads: BM channels of a group x BN pixels of a class, counted over all images; slice blockIdx.y of their sums. The row class
  * with most taps, first_h, comes first. */
@@ -131,10 +105,10 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) dgrad_kernel(conv_problem p,
     if (left < PERIOD * filter) missing |= 1 << LAST_PERIOD;
     __syncthreads(); /* the table is there */
 
-    /* Starts one of PARTS of the copies of the next BK elements, to the buffer at `to`; past the last element zeros. */
+    /* As copy_part(), but filters by table, too: one of the two elements, of two channels. */
     const ptx_shared stage = ptx_shared_address(buffers);
     const auto copy = [&](int to, int part) {
-      const int a_element = a_l + part / 2 * COPY_K, b_element = b_l + part * B_PART; /* of filters: one of the two elements, for two channels */
+      const int a_element = a_l + part / 2 * COPY_K, b_element = b_l + part * B_PART;
       const ptx_shared a_to = stage + 4 * (to + a_element * PITCH + a_c), b_to = stage + 4 * (to + BK * PITCH + b_element * BN + b_column);
       taps two[B_PART / 2];
 #pragma unroll
@@ -158,66 +132,20 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) dgrad_kernel(conv_problem p,
     operands o[2]; /* of this element of the reduction and of the next */
 #pragma unroll
     for (int part = 0; part < PARTS; part++) copy(0, part);
-    __pipeline_commit();
-    __pipeline_wait_prior(0);
-    __syncthreads(); /* the first stage is there */
+    meet(); /* the first stage is there */
     read_operands(o[0], buffers + my_row, buffers + BK * PITCH + my_col);
     int now = 0; /* the buffer that is read */
-    for (int steps_left = steps; steps_left > 0; steps_left--) {
-#pragma unroll
-      for (int l = 0; l < BK; l++) {
-        if (l % 3 == 2 && l / 3 < PARTS) copy(FLOATS - now, l / 3); /* at 2, 5, 8, 11 */
-        if (l == BK - 1) {
-          __pipeline_commit();
-          __pipeline_wait_prior(0);
-          __syncthreads(); /* the next stage is there, and nobody reads this one any more */
-          now = FLOATS - now;
-        }
-        const int next = (l + 1) % BK;
-        read_operands(o[next % 2], buffers + now + my_row + next * PITCH, buffers + now + BK * PITCH + my_col + next * BN);
-        add_products(sum, o[l % 2]);
-      }
-    }
+    multiply_stages<PITCH, BN>(sum, o, buffers, my_row, my_col, now, steps, [&](int l, int now, int) {
+      if (l % 3 == 2 && l / 3 < PARTS) copy(FLOATS - now, l / 3); /* at 2, 5, 8, 11 */
+    });
   }
 
-  const int end_c = group_c - first_c;
-  dx += (group * group_c + first_c) * p.H * p.W;
-  if (in.slices > 1 || (p.stride_h == 1 && p.stride_w == 1 && image % 4 == 0)) {
-    /* A quad of pixels at a time, aligned and so within one image, as in 05d. */
-    const int to_image = in.slices > 1 ? row_of(p) : image;
-    if (in.slices > 1) dx = parts + (((int)blockIdx.y * classes_h + class_h) * classes_w + class_w) * p.C * to_image + (group * group_c + first_c) * to_image;
-#pragma unroll
-    for (int j = 0; j < TN; j += 4) {
-      const int pixel = first_pixel + my_col + quad_col(j);
-      if (pixel >= pixels) continue;
-      float *to = dx + pixel / to_image * p.C * to_image + pixel % to_image;
-#pragma unroll
-      for (int i = 0; i < TM; i++)
-        if (my_row + quad_row(i) < end_c) store_quad(to + (my_row + quad_row(i)) * to_image, &sum[i][j]);
-    }
-    return;
-  }
-
-  /* Half of the channels at a time through shared memory: sums[BM / 2][BN]. */
-  constexpr int SUM_PITCH = BN + 4;
-#pragma unroll
-  for (int half = 0; half < 2; half++) {
-    __syncthreads(); /* nobody reads the buffers any more */
-#pragma unroll
-    for (int t = 0; t < TM * TN / 2; t += 4) store_quad(buffers + (my_row / WARP_M * 16 + my_row % WARP_M + t / TN) * SUM_PITCH + my_col + quad_col(t % TN), &sum[half * 4 + t / TN][t % TN]);
-    __syncthreads();
-    for (int e = thread % BN; e < BN * in.wide; e += BN) {
-      const int column = e / in.wide, beside = e % in.wide, pixel = first_pixel + column;
-      const int h = pixel / cols % rows * p.stride_h + class_h, at = pixel % cols * p.stride_w + class_w + beside;
-      if (pixel >= pixels || at >= p.W) continue;
-      float *to = dx + (pixel / image * p.C * p.H + h) * p.W + at;
-#pragma unroll 4
-      for (int row = thread / BN; row < BM / 2; row += THREADS / BN) {
-        const int c = row / 16 * WARP_M + row % 16 + half * 16;
-        if (c < end_c) to[c * p.H * p.W] = beside ? 0 : buffers[row * SUM_PITCH + column];
-      }
-    }
-  }
+  const int end_c = group_c - first_c, to_image = in.slices > 1 ? row_of(p) : image;
+  if (in.slices > 1) dx = parts + (((int)blockIdx.y * classes_h + class_h) * classes_w + class_w) * p.C * to_image;
+  if (in.slices > 1 || (p.stride_h == 1 && p.stride_w == 1 && image % 4 == 0))
+    store_tile(sum, dx, p.C, to_image, pixels, group * group_c + first_c + my_row, (group + 1) * group_c, first_pixel + my_col, true);
+  else
+    store_class<BM>(sum, buffers, p, in, class_h, class_w, dx + (group * group_c + first_c) * p.H * p.W, first_pixel, end_c);
 }
 
 /* dx = the sum of all slices, first to last, of classes that have more than one: class (blockIdx.z, blockIdx.y). A thread: ADDED_C channels of a pixel. */
@@ -242,8 +170,6 @@ __global__ void __launch_bounds__(SUM_THREADS) add_image_slices_kernel(conv_prob
 
 /* ---------------------------------------------------------------- host */
 
-static int64_t classes(const conv_problem *p) { return (int64_t)classes_of(p->stride_h, p->H) * classes_of(p->stride_w, p->W); }
-
 /* Tiles of a class, as many as the largest has. */
 static int64_t tiles_of(const conv_problem *p, int bm) {
   return ((int64_t)row_of(*p) + BN - 1) / BN * p->groups * ((p->C / p->groups + bm - 1) / bm);
@@ -258,23 +184,6 @@ static const char *unsupported(const conv_problem *p, const conv_device *device)
   const int64_t rows = (p->H - 1) / p->stride_h + 1, cols = (p->W - 1) / p->stride_w + 1, beyond = (rows > p->P ? rows - p->P : 0) * p->Q + cols; /* dy's end */
   return problem_y_count(p) + beyond > INT_MAX - 1024 ? "dy and what windows of dx begin behind it have 2^31 elements or more (offsets are 32-bit)" : NULL;
 }
-
-/* The classes along an axis: how many have 0, 1, 2, ... taps; the most taps, and a class that has them. */
-typedef struct axis {
-  int with[LAST_PERIOD], most, heaviest;
-} axis;
-
-static axis count_classes(int size, int stride, int pad, int dil, int taps) {
-  axis a = {};
-  for (int i = 0; i < classes_of(stride, size); i++) {
-    const int count = taps_of(i + pad, stride, dil, taps).count;
-    a.with[count]++;
-    if (count > a.most) a.most = count, a.heaviest = i;
-  }
-  return a;
-}
-static axis count_rows(const conv_problem *p) { return count_classes(p->H, p->stride_h, p->pad_top, p->dil_h, p->R); }
-static axis count_cols(const conv_problem *p) { return count_classes(p->W, p->stride_w, p->pad_left, p->dil_w, p->S); }
 
 /* A product for every class. */
 static matrix_product product_of(const conv_problem *p) {
@@ -298,29 +207,29 @@ static matrix_product product_of(const conv_problem *p) {
   return g;
 }
 
-typedef struct dgrad_row {
+typedef struct instance {
   int bm;
   void (*kernel)(conv_problem p, int slice_steps, int first_h, const float *dy, const float *w, float *dx, float *parts);
-} dgrad_row;
+} instance;
 
-static const dgrad_row instances[] = {{64, dgrad_kernel<64>}, {128, dgrad_kernel<128>}};
+static const instance instances[] = {{64, dgrad_kernel<64>}, {128, dgrad_kernel<128>}};
 
-typedef struct dgrad_plan {
-  const dgrad_row *row;
+typedef struct gemm_plan {
+  const instance *row;
   split cut;
   int first_h;         /* the row class with most taps */
   dim3 blocks, adders; /* of both kernels */
   size_t shared;       /* bytes */
-} dgrad_plan;
+} gemm_plan;
 
 static const char *plan_cut(conv_plan *plan, const matrix_product *g, split s) {
   const conv_problem *p = &plan->operation.problem;
   const unsigned classes_h = classes_of(p->stride_h, p->H), classes_w = classes_of(p->stride_w, p->W);
   const size_t copies = (size_t)(2 * BK * (s.bm + 4 + BN)) * sizeof(float) + (size_t)(PERIOD * p->R * p->S * 3) * sizeof(int);
   const size_t sums = (size_t)(s.bm / 2 * (BN + 4)) * sizeof(float);
-  const dgrad_row *row = instances;
+  const instance *row = instances;
   while (row->bm != s.bm) row++; /* there is one */
-  dgrad_plan *mine = plan_data<dgrad_plan>(plan);
+  gemm_plan *mine = plan_data<gemm_plan>(plan);
   *mine = {.row = row,
            .cut = s,
            .first_h = count_rows(p).heaviest,
@@ -342,7 +251,7 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
 
 static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const conv_problem *p = &plan->operation.problem;
-  const dgrad_plan *mine = plan_data<dgrad_plan>(plan);
+  const gemm_plan *mine = plan_data<gemm_plan>(plan);
   const int steps = mine->cut.slice_steps;
   mine->row->kernel<<<mine->blocks, 2 * mine->cut.bm, mine->shared, stream>>>(*p, steps, mine->first_h, (const float *)b->y, (const float *)b->w, (float *)b->x, (float *)b->workspace);
   if (mine->cut.slices > 1) add_image_slices_kernel<<<mine->adders, SUM_THREADS, 0, stream>>>(*p, steps, (const float *)b->workspace, (float *)b->x);

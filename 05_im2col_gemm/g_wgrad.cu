@@ -7,17 +7,15 @@
  * Change:   against 05d the pixels count along the reduction. A thread copies for one column of the tile after the other, and walks over the
  *           pixels COPY_K at a time; both matrices have to be turned now, dy as w was.
  * Gather:   a pixel knows where its window begins, and which of the window's rows and columns lie outside the image: two tables, by p and by q.
- *           A column knows how far it lies from there, and its row and column, as bits: the table of 05c, for the BN columns of the tile.
+ *           A column knows how far it lies from there, and its row and column, as bits: the table of 05m, for the BN columns of the tile.
  * Expect:   as 05c, less the slices: on that layer 52 of them write and read 295 KB each, 30 MB, of which L2 keeps most.
  * Sizes:    R + S up to 30 (the bits), P + Q up to 2000 (the tables).
  * Passes:   wgrad. Layout: NCHW, filters KCRS, fp32. */
-#include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
+#include "05_im2col_gemm/pipeline.h"
 #include "05_im2col_gemm/rows.h"
 #include "05_im2col_gemm/split.h"
-#include "05_im2col_gemm/tile.h"
-#include "common/ptx/ptx.cuh"
 
 enum { NO_COLUMN = 30, B_PITCH = BN + 4, MOST_TABLE = 2000, SUM_THREADS = 128, MOST_SLICES = 512 };
 
@@ -94,26 +92,12 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) wgrad_kernel(conv_problem p,
   operands o[2]; /* of this pixel and of the next */
   copy(0, 0);
   copy(0, COPY_K);
-  __pipeline_commit();
-  __pipeline_wait_prior(0);
-  __syncthreads(); /* the first stage is there */
+  meet(); /* the first stage is there */
   read_operands(o[0], buffers + my_row, buffers + BK * PITCH + my_col);
   int now = 0; /* the buffer that is read */
-  for (int left = steps; left > 0; left--) {
-#pragma unroll
-    for (int l = 0; l < BK; l++) {
-      if ((l == 1 || l == 7) && left > 1) copy(FLOATS - now, l == 1 ? 0 : COPY_K);
-      if (l == BK - 1) {
-        __pipeline_commit();
-        __pipeline_wait_prior(0);
-        __syncthreads(); /* the next stage is there, and nobody reads this one any more */
-        now = FLOATS - now;
-      }
-      const int next = (l + 1) % BK;
-      if (next || left > 1) read_operands(o[next % 2], buffers + now + my_row + next * PITCH, buffers + now + BK * PITCH + my_col + next * B_PITCH);
-      add_products(sum, o[l % 2]);
-    }
-  }
+  multiply_stages<PITCH, B_PITCH, false>(sum, o, buffers, my_row, my_col, now, steps, [&](int l, int now, int left) {
+    if ((l == 1 || l == 7) && left > 1) copy(FLOATS - now, l == 1 ? 0 : COPY_K);
+  });
 
   /* out[slice][K][row], a quad of columns at a time where it is aligned. */
   const int my_k = group * group_k + first_k + my_row, end_k = (group + 1) * group_k, my_column = first_column + my_col;
@@ -168,27 +152,27 @@ static matrix_product product_of(const conv_problem *p) {
           .looked_up = true};
 }
 
-typedef struct wgrad_row {
+typedef struct instance {
   int bm;
   void (*kernel)(conv_problem p, int slice_steps, const float *x, const float *dy, output out);
-} wgrad_row;
+} instance;
 
-static const wgrad_row instances[] = {{64, wgrad_kernel<64>}, {128, wgrad_kernel<128>}};
+static const instance instances[] = {{64, wgrad_kernel<64>}, {128, wgrad_kernel<128>}};
 
-typedef struct wgrad_plan {
-  const wgrad_row *row;
+typedef struct gemm_plan {
+  const instance *row;
   split cut;
   dim3 blocks;
   int adders;    /* blocks of add_filter_slices_kernel */
   size_t shared; /* bytes */
-} wgrad_plan;
+} gemm_plan;
 
 static const char *plan_cut(conv_plan *plan, const matrix_product *g, split s) {
   const conv_problem *p = &plan->operation.problem;
   const int columns = columns_of(p);
-  const wgrad_row *row = instances;
+  const instance *row = instances;
   while (row->bm != s.bm) row++; /* there is one */
-  wgrad_plan *mine = plan_data<wgrad_plan>(plan);
+  gemm_plan *mine = plan_data<gemm_plan>(plan);
   *mine = {.row = row,
            .cut = s,
            .blocks = dim3((columns + BN - 1) / BN * p->groups * ((g->rows + s.bm - 1) / s.bm), s.slices),
@@ -208,7 +192,7 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
 
 static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const conv_problem *p = &plan->operation.problem;
-  const wgrad_plan *mine = plan_data<wgrad_plan>(plan);
+  const gemm_plan *mine = plan_data<gemm_plan>(plan);
   const bool cut = mine->cut.slices > 1;
   const output out = cut ? output{(float *)b->workspace, slice_row(p)} : output{(float *)b->w, columns_of(p)};
   mine->row->kernel<<<mine->blocks, 2 * mine->cut.bm, mine->shared, stream>>>(*p, mine->cut.slice_steps, (const float *)b->x, (const float *)b->y, out);

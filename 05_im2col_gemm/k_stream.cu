@@ -11,22 +11,16 @@
  * Stores:   where quads are not aligned, a warp exchanges its sums first: neighbouring lanes store neighbouring pixels, not every fourth one.
  * Model:    tiles of 64 or of 128 filters, cut or not, is decided by share_for() in stream.h, by estimated clocks.
  * Expect:   a fifth less time where the last of two rounds is half empty, a tenth where a tile has 4 stages.
- * Sizes:    R + S up to 30, as in 05c.
+ * Sizes:    R + S up to 30, as in 05m.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
-#include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <string.h>
 
+#include "05_im2col_gemm/pipeline.h"
 #include "05_im2col_gemm/rows.h"
 #include "05_im2col_gemm/stream.h"
-#include "05_im2col_gemm/tile.h"
-#include "common/ptx/ptx.cuh"
 
-enum { PERIOD = 16, PARTS = 4, LAST_PERIOD = 30, ALL = -1, SUM_ROWS = 16 };
-
-/* Two elements of the reduction, each seen from its window: elements of x from the window's first pixel on, and the bits of which none may be
- * `missing`: filter row r is bit r, column s bit R + s, a channel that the last period does not have LAST_PERIOD. */
-typedef int4 taps; /* { offset, bits, offset, bits } */
+enum { SUM_ROWS = 16 };
 
 /* A block of 2 BM threads: tiles of BM filters of a group x BN pixels, counted over all images, or parts of them.
  * ROWS: pixels are copied 16 bytes at a time. */
@@ -41,134 +35,61 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) stream_kernel(conv_problem p
   int *table = (int *)(buffers + 2 * FLOATS + 8 * THREADS);                               /* [PERIOD][R][S] of { offset, bits } */
 
   const int group_c = p.C / p.groups, group_k = p.K / p.groups, filter = p.R * p.S, terms = group_c * filter;
-  const int image = p.P * p.Q, plane = p.H * p.W, pixels = p.N * image, thread = threadIdx.x;
+  const int image = p.P * p.Q, plane = p.H * p.W, pixels = p.N * image, thread = threadIdx.x, my_row = tile_row(thread), my_col = tile_col(thread);
 
-  /* What this thread copies of the filters: elements a_l and a_l + COPY_K of every BK, of filters a_k, a_k + BM / PARTS, ... (past the last: of it). */
-  const int a_l = thread % COPY_K, a_k = thread / COPY_K;
-  int a_at[PARTS], a_left; /* elements of a filter from here on */
+  constexpr int B_LANES = ROWS ? BN / 4 : BN, B_COPIES = BK * B_LANES / THREADS;
+  gather g;
+  g.a_l = thread % COPY_K, g.a_k = thread / COPY_K, g.b_l = thread / B_LANES * B_COPIES, g.b_column = thread % B_LANES * (BN / B_LANES);
 
-  /* And of the pixels: elements b_l, b_l + 1, ... of every BK, of one pixel's window; or of a quad of pixels. */
-  constexpr int B_LANES = ROWS ? BN / 4 : BN, B_COPIES = BK * B_LANES / THREADS, B_PART = B_COPIES / PARTS;
-  const int b_l = thread / B_LANES * B_COPIES, b_column = thread % B_LANES * (BN / B_LANES);
-  const float *b_from;           /* may lie before x: then no copy is made from there */
-  int b_left, position, missing; /* elements from here (ROWS) or from this period on; where in the table we are */
-
-  /* Where the copies of a tile begin. It is kept in shared memory, where no other thread reads it: registers have no room for it until then. */
+  /* Where the copies of a tile begin, as gather_begin() has it. It is kept in shared memory, where no other thread reads it: registers have no room for it
+   * until then. */
   const auto prepare = [&](int tile) {
     const int across = quotient(tile, all.tiles_k); /* neighbouring blocks read the same pixels */
     const int group = rest_of(across, all.groups), first_k = rest_of(tile, all.tiles_k) * BM;
-    int at[PARTS];
+    int at[COPY_ROWS];
 #pragma unroll
-    for (int i = 0; i < PARTS; i++) at[i] = (group * group_k + min(first_k + a_k + i * (BM / PARTS), group_k - 1)) * terms + a_l;
-    const int pixel = quotient(across, all.groups) * BN + b_column, n = quotient(pixel, all.image);
+    for (int i = 0; i < COPY_ROWS; i++) at[i] = (group * group_k + min(first_k + g.a_k + i * (BM / COPY_ROWS), group_k - 1)) * terms + g.a_l;
+    const int pixel = quotient(across, all.groups) * BN + g.b_column, n = quotient(pixel, all.image);
     const int in_h = rest_of(quotient(pixel, all.q), all.p) * p.stride_h - p.pad_top, in_w = rest_of(pixel, all.q) * p.stride_w - p.pad_left;
     int bits = pixel < pixels ? 0 : ALL;
     if (!ROWS) {
-#pragma unroll 1
-      for (int r = 0; r < p.R; r++)
-        if (in_h + r * p.dil_h < 0 || in_h + r * p.dil_h >= p.H) bits |= 1 << r;
-#pragma unroll 1
-      for (int s = 0; s < p.S; s++)
-        if (in_w + s * p.dil_w < 0 || in_w + s * p.dil_w >= p.W) bits |= 1 << (p.R + s);
+      bits |= outside<1>(p, in_h, in_w);
       if (terms < PERIOD * filter) bits |= 1 << LAST_PERIOD;
     }
     next[0] = {at[0], at[1], at[2], at[3]};
-    if (ROWS) bits = bits ? 0 : terms - b_l;
-    next[32] = {(n * p.C + group * group_c) * plane + in_h * p.W + in_w + (ROWS ? b_l * plane : 0), bits, terms - a_l,
-                tile_row(thread) << 16 | tile_col(thread)};
+    if (ROWS) bits = bits ? 0 : terms - g.b_l;
+    next[32] = {(n * p.C + group * group_c) * plane + in_h * p.W + in_w + (ROWS ? g.b_l * plane : 0), bits, terms - g.a_l, my_row << 16 | my_col};
   };
   const auto begin = [&] {
     const int4 a = next[0], b = next[32];
-    a_at[0] = a.x, a_at[1] = a.y, a_at[2] = a.z, a_at[3] = a.w, a_left = b.z;
-    b_from = x + b.x, b_left = ROWS ? b.y : terms, position = 0, missing = b.y;
-  };
-  const auto skip = [&](int elements) {
-    const int period = elements / (PERIOD * filter);
-#pragma unroll
-    for (int i = 0; i < PARTS; i++) a_at[i] += elements;
-    a_left -= elements, position = elements - period * PERIOD * filter;
-    b_from += (ROWS ? elements : period * PERIOD) * plane, b_left -= ROWS ? elements : period * PERIOD * filter;
-    if (b_left < PERIOD * filter) missing |= 1 << LAST_PERIOD;
+    g.a_at[0] = a.x, g.a_at[1] = a.y, g.a_at[2] = a.z, g.a_at[3] = a.w, g.a_left = b.z;
+    g.b_from = x + b.x, g.b_left = ROWS ? b.y : terms, g.position = 0, g.missing = b.y;
   };
 
-  /* Starts a part of the copies of the next BK elements, to the buffer at `to`; past the last element zeros. */
-  const ptx_shared stage = ptx_shared_address(buffers);
-  const auto copy = [&](int to, int part) {
-    const ptx_shared a_to = stage + 4 * (to + a_l * PITCH + a_k + part * (BM / PARTS)), b_to = stage + 4 * (to + BK * PITCH + b_l * BN + b_column);
-    if constexpr (ROWS) {
-      ptx_cp_async<4>(a_to, w + a_at[part], a_left <= 0);
-      ptx_cp_async<4>(a_to + 4 * COPY_K * PITCH, w + a_at[part] + COPY_K, a_left <= COPY_K);
-      a_at[part] += BK;
-      if (part < B_COPIES) ptx_cp_async<16>(b_to + 4 * part * BN, b_from + part * plane, b_left <= part);
-    } else {
-      taps two[B_PART / 2];
-#pragma unroll
-      for (int i = 0; i < B_PART / 2; i++) two[i] = *(const taps *)(table + 2 * (position + b_l + part * B_PART + 2 * i));
-      ptx_cp_async<4>(a_to, w + a_at[part], a_left <= 0);
-      ptx_cp_async<4>(a_to + 4 * COPY_K * PITCH, w + a_at[part] + COPY_K, a_left <= COPY_K);
-      a_at[part] += BK;
-#pragma unroll
-      for (int i = 0; i < B_PART / 2; i++) {
-        ptx_cp_async<4>(b_to + 4 * (part * B_PART + 2 * i) * BN, b_from + two[i].x, two[i].y & missing);
-        ptx_cp_async<4>(b_to + 4 * (part * B_PART + 2 * i + 1) * BN, b_from + two[i].z, two[i].w & missing);
-      }
-    }
-    if (part < PARTS - 1) return;
-    a_left -= BK;
-    if constexpr (ROWS) {
-      b_from += BK * plane, b_left -= BK;
-    } else {
-      position += BK;
-      if (position == PERIOD * filter) {
-        position = 0, b_from += PERIOD * plane, b_left -= PERIOD * filter;
-        if (b_left < PERIOD * filter) missing |= b_left > 0 ? 1 << LAST_PERIOD : ALL;
-      }
-    }
-  };
-
-  if (!ROWS)
-    for (int i = thread; i < PERIOD * filter; i += THREADS) {
-      const int c = i / filter, r = i / p.S % p.R, s = i % p.S;
-      table[2 * i] = c * plane + r * p.dil_h * p.W + s * p.dil_w;
-      table[2 * i + 1] = 1 << r | 1 << (p.R + s) | (c >= group_c % PERIOD ? 1 << LAST_PERIOD : 0);
-    }
+  if (!ROWS) fill_table<THREADS>(p, table);
   __syncthreads(); /* the table is there */
 
-  const int my_row = tile_row(thread), my_col = tile_col(thread);
+  const ptx_shared stage = ptx_shared_address(buffers);
   float sum[TM][TN];
   operands o[2]; /* of this element of the reduction and of the next */
   int tile = first_tile(all, blockIdx.x);
   prepare(tile);
   begin();
-  if (const int first = first_stage(all, blockIdx.x, tile)) skip(first * BK);
+  if (const int first = first_stage(all, blockIdx.x, tile)) gather_skip<ROWS>(g, first * BK, filter, plane);
 #pragma unroll
-  for (int part = 0; part < PARTS; part++) copy(0, part);
-  __pipeline_commit();
-  __pipeline_wait_prior(0);
-  __syncthreads(); /* the first stage is there */
-  int half = 0;    /* the buffer that is read */
+  for (int part = 0; part < PARTS; part++) copy_part<BM, ROWS>(g, w, table, stage, filter, plane, 0, part);
+  meet();       /* the first stage is there */
+  int half = 0; /* the buffer that is read */
   while (tile != NONE) {
     const int after = tile_after(all, blockIdx.x, tile);
     prepare(after != NONE ? after : tile); /* after the last one a stage is copied that nobody multiplies */
 #pragma unroll
     for (int i = 0; i < TM * TN; i++) sum[i / TN][i % TN] = 0;
     read_operands(o[0], buffers + half + my_row, buffers + half + BK * PITCH + my_col);
-    for (int left = stages_of(all, blockIdx.x, tile); left > 0; left--) {
-      if (left == 1) begin();
-#pragma unroll
-      for (int l = 0; l < BK; l++) {
-        if (l % 2 && l > 1 && l / 2 <= PARTS) copy(FLOATS - half, l / 2 - 1); /* spread, so that no warp is held up for long */
-        if (l == BK - 1) {
-          __pipeline_commit();
-          __pipeline_wait_prior(0);
-          __syncthreads(); /* the next stage is there, and nobody reads this one any more */
-          half = FLOATS - half;
-        }
-        const int next_l = (l + 1) % BK;
-        read_operands(o[next_l % 2], buffers + half + my_row + next_l * PITCH, buffers + half + BK * PITCH + my_col + next_l * BN);
-        add_products(sum, o[l % 2]);
-      }
-    }
+    multiply_stages<PITCH, BN>(sum, o, buffers, my_row, my_col, half, stages_of(all, blockIdx.x, tile), [&](int l, int now, int left) {
+      if (l == 0 && left == 1) begin();
+      if (l % 2 && l > 1 && l / 2 <= PARTS) copy_part<BM, ROWS>(g, w, table, stage, filter, plane, FLOATS - now, l / 2 - 1); /* at 3, 5, 7, 9 */
+    });
 
     /* y[n][K][image], or a part [BM][BN] of the workspace; a quad of pixels at a time where it is aligned and so within one image. */
     const bool whole = tile < all.whole;
@@ -231,47 +152,34 @@ __global__ void __launch_bounds__(BN) add_parts_kernel(conv_problem p, schedule 
 
 /* ---------------------------------------------------------------- host */
 
-static bool pixels_are_rows(const conv_problem *p) {
-  return p->R * p->S == 1 && p->stride_h == 1 && p->stride_w == 1 && p->P == p->H && p->Q == p->W && p->pad_top == 0 && p->pad_left == 0 &&
-         p->P * p->Q % 4 == 0;
-}
-
-static const char *unsupported(const conv_problem *p, const conv_device *device) {
-  if (p->R + p->S > LAST_PERIOD) return "R + S exceeds 30";
-  const char *why = plain_unsupported(p, device);
-  if (why) return why;
-  const int64_t before = (int64_t)p->pad_top * p->W + p->pad_left; /* how far before x a window begins */
-  return problem_x_count(p) + before > INT_MAX - 1024 ? "x and the padding before it have 2^31 elements or more (offsets are 32-bit)" : NULL;
-}
-
-typedef struct stream_row {
+typedef struct instance {
   bool rows; /* pixels are copied 16 bytes at a time */
   int bm;
   void (*kernel)(conv_problem p, schedule all, const float *x, const float *w, float *y, float *parts);
-} stream_row;
+} instance;
 
-static const stream_row instances[] = {
+static const instance instances[] = {
     {false, 64, stream_kernel<64, false>}, {false, 128, stream_kernel<128, false>}, {true, 64, stream_kernel<64, true>}, {true, 128, stream_kernel<128, true>}};
 
-typedef struct stream_plan {
-  const stream_row *row;
+typedef struct gemm_plan {
+  const instance *row;
   share_out share;
   size_t shared; /* bytes */
-} stream_plan;
+} gemm_plan;
 
 static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
   const conv_problem *p = &o->problem;
-  const char *why = unsupported(p, device);
+  const char *why = gather_unsupported(p, device);
   if (why) return why;
   const bool rows = pixels_are_rows(p);
   const share_out share = share_for(p, device->sm_count);
   const int bm = share.bm, rest = share.all.tiles - share.all.whole;
-  const stream_row *row = instances;
+  const instance *row = instances;
   while (row->rows != rows || row->bm != bm) row++; /* there is one */
-  stream_plan *mine = plan_data<stream_plan>(plan);
+  gemm_plan *mine = plan_data<gemm_plan>(plan);
   *mine = {.row = row,
            .share = share,
-           .shared = (size_t)(2 * BK * (bm + 4 + BN)) * sizeof(float) + (size_t)(4 * bm) * sizeof(int4) + (size_t)(PERIOD * p->R * p->S / 2) * sizeof(taps)};
+           .shared = (size_t)(2 * BK * (bm + 4 + BN)) * sizeof(float) + (size_t)(4 * bm) * sizeof(int4) + table_bytes(p)};
   if (rest > 0) plan->workspace_bytes = (size_t)share.all.workers * 2 * bm * BN * sizeof(float);
   tile_words(plan, bm, BN, 1, share.blocks);
   if (rest > 0) snprintf(plan->words + strlen(plan->words), sizeof plan->words - strlen(plan->words), ", %d of %d tiles dealt out", rest, share.all.tiles);
@@ -281,7 +189,7 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
 
 static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const conv_problem *p = &plan->operation.problem;
-  const stream_plan *mine = plan_data<stream_plan>(plan);
+  const gemm_plan *mine = plan_data<gemm_plan>(plan);
   const schedule *all = &mine->share.all;
   const int bm = mine->share.bm, rest = all->tiles - all->whole;
   mine->row->kernel<<<mine->share.blocks, 2 * bm, mine->shared, stream>>>(*p, *all, (const float *)b->x, (const float *)b->w, (float *)b->y, (float *)b->workspace);

@@ -3,8 +3,8 @@
 #pragma once
 #include <cuda_runtime.h>
 #include <limits.h>
-#include <math.h>
 
+#include "05_im2col_gemm/model.h"
 #include "05_im2col_gemm/tile.h"
 #include "common/harness/kernel.h"
 
@@ -26,9 +26,9 @@ typedef struct split {
   int bm, slices, slice_steps;
 } split;
 
-/* What the model counts with. A multiprocessor does 128 FMAs a clock; a tile of 64 rows takes a quarter of its registers, one of 128 a half. */
+/* What the model counts with. */
 typedef struct prices {
-  double share[4];         /* of those FMAs, with one, two, three, all quarters taken */
+  double share[4];         /* of a multiprocessor's peak (model.h) */
   double wide;             /* how much faster a tile of 128 rows is than two of 64 where elements are looked up: once for more rows */
   double block, launch;    /* clocks before a block's first FMA and after its last, with 64 rows; of a second launch */
   double bytes, scattered; /* of slices' sums, written and read in a clock; where neighbours lie apart */
@@ -48,9 +48,9 @@ static inline double clocks_of(const matrix_product *g, const split *s, int mult
     if (slices > 1) parts += (double)g->count[i] * (2 * slices + 1); /* written, read, added */
   }
   if (blocks == 0) return 0;
-  const double most = ceil(blocks / multiprocessors), resident = 256 / s->bm, full = floor(most / resident), rest = most - full * resident, block = step * steps / blocks;
-  double clocks = full * resident * block / c->share[3] + (rest > 0 ? rest * block / c->share[(int)rest * s->bm / 64 - 1] : 0);
-  clocks = fmax(clocks, longest * step / c->share[s->bm / 64 - 1]) + c->block * s->bm / 64 * (full + (rest > 0));
+  const double most = ceil(blocks / multiprocessors);
+  double clocks = fmax(rounds_clocks(most, s->bm, step * steps / blocks, c->share), longest * step / c->share[s->bm / 64 - 1]);
+  clocks += c->block * s->bm / 64 * rounds_of(most, s->bm);
   if (parts > 0) clocks += c->launch + parts * (double)g->sums * sizeof(float) / ((g->scattered ? c->scattered : c->bytes) * multiprocessors);
   return clocks;
 }

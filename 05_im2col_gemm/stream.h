@@ -2,8 +2,8 @@
 #pragma once
 #include <cuda_runtime.h>
 #include <limits.h>
-#include <math.h>
 
+#include "05_im2col_gemm/model.h"
 #include "05_im2col_gemm/tile.h"
 #include "common/conv/problem.h"
 
@@ -90,21 +90,16 @@ static inline share_out share_with(const conv_problem *p, int multiprocessors, i
 
 /* Clocks that it takes, about: whole rounds, what is left over, what is dealt out, and the parts, written and read. */
 static inline double clocks_of(const share_out *s, int multiprocessors) {
-  /* Of the 128 FMAs in a clock of a multiprocessor, with so many quarters of its registers taken. */
-  static const double share_64[4] = {0.47, 0.62, 0.7, 0.75}, share_128[4] = {0, 0.42, 0, 0.75};
+  static const double share_64[4] = {0.47, 0.62, 0.7, 0.75}, share_128[4] = {0, 0.42, 0, 0.75}; /* of a multiprocessor's peak (model.h) */
   const double *share = s->bm == 128 ? share_128 : share_64;
   const double store = 4000, launch = 6000, bytes = 20; /* clocks to store sums and of the second launch; bytes of parts in a clock */
-  const double stage = (s->bm == 128 ? 1 : 1.02) * (256 * BK * BN / 128);
+  const double stage = (s->bm == 128 ? 1 : 1.02) * (s->bm * BK * BN / 128);
   const schedule *all = &s->all;
-  const int places = multiprocessors * (256 / s->bm), left = all->whole % places, rest = all->tiles - all->whole;
-  double clocks = all->whole / places * (all->stages * stage / share[3] + store);
-  if (left > 0) {
-    const int quarters = (left + multiprocessors - 1) / multiprocessors * s->bm / 64;
-    clocks += all->stages * stage * quarters / 4 / share[quarters - 1] + store;
-  }
+  const int rest = all->tiles - all->whole;
+  const double most = ceil((double)all->whole / multiprocessors), dealt = ceil((double)all->workers / multiprocessors);
+  double clocks = rounds_clocks(most, s->bm, all->stages * stage, share) + store * rounds_of(most, s->bm);
   if (rest > 0) {
-    const int quarters = (all->workers + multiprocessors - 1) / multiprocessors * s->bm / 64;
-    clocks += (all->each + 1) * stage * quarters / 4 / share[quarters - 1] + 2 * store + launch;
+    clocks += rounds_clocks(dealt, s->bm, (all->each + 1) * stage, share) + 2 * store + launch;
     clocks += 2 * (double)((all->workers + rest) * s->bm * BN) * sizeof(float) / (bytes * multiprocessors);
   }
   return clocks;

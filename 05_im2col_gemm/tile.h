@@ -1,4 +1,4 @@
-/* What the fast matrix products of this step (05c to 05k but 05e and 05j) have in common: how a block's tile of sums is divided among its threads.
+/* How a block's tile of sums is divided among its threads, in the matrix products from 05l on but 05e's and 05j's. From 05l, unchanged.
  *
  * A block computes BM filters x BN pixels, a warp 32 x 64 of them, a thread TM x TN = 8 x 8: four quads of 4 x 4, so that it reads its values
  * 16 bytes at a time and neighbouring lanes read neighbouring 16 bytes.
@@ -53,3 +53,19 @@ static __device__ __forceinline__ void add_products(float (&sum)[TM][TN], const 
 /* Four sums to four neighbours of 16-byte alignment. A store of 16 bytes takes four registers from a multiple of four on, and then the assembler keeps
  * the sums there all the time: not free any more. So what is stored is copies of them; the addition of zero is an instruction that makes them. */
 static __device__ __forceinline__ void store_quad(float *to, const float *sum) { *(float4 *)to = make_float4(sum[0] + 0, sum[1] + 0, sum[2] + 0, sum[3] + 0); }
+
+/* Sums of filters k, ... below end_k and pixels pixel, ... to out[n][K][image]. quads: image is a multiple of 4; a quad of pixels is aligned, and in one image. */
+static __device__ __forceinline__ void store_tile(const float (&sum)[TM][TN], float *out, int K, int image, int pixels, int k, int end_k, int pixel, bool quads) {
+#pragma unroll
+  for (int j = 0; j < TN; j++) {
+    const int at = pixel + quad_col(j);
+    if (at >= pixels || (j % 4 && quads)) continue;
+    float *to = out + at / image * K * image + at % image;
+#pragma unroll
+    for (int i = 0; i < TM; i++) {
+      if (k + quad_row(i) >= end_k) continue;
+      if (j % 4 == 0 && quads) store_quad(to + (k + quad_row(i)) * image, &sum[i][j]);
+      else to[(k + quad_row(i)) * image] = sum[i][j];
+    }
+  }
+}

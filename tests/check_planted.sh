@@ -63,6 +63,9 @@ several='--kernel 05k --pass fprop --shape mb16ic4ih7oc64kh1'
 stream=05_im2col_gemm/k_stream.cu
 plant stream_right $stream '' none '' '05k as it is, several tiles a block' "$several"
 plant stream_last $stream '/^      }$/{n;s/^      __syncwarp\(\);$//}' race 'next[0] = {at[0]|next[32] = {' '05k: no __syncwarp between the last exchange and the next tile' "$several"
+# What several kernels include.
+stages='--kernel 05d --pass fprop --shape mb1ic16ih8oc16kh3ph1'
+plant gather_outside 05_im2col_gemm/gather.h@05_im2col_gemm/d_split.cu 's/in_w \+ s \* p.dil_w < 0 \|\| //' result '' '05d: windows that begin left of the image' "$stages"
 # Winograd's kernels begin before the one before them has ended, and wait for it.
 early='--kernel 05h --pass fprop --shape mb1ic16ih8oc16kh3ph1'
 winograd=05_im2col_gemm/h_winograd.cu

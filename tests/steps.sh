@@ -63,7 +63,7 @@ ok "$(grep -c 'SKIP 04[fgh]' "$log")" "... and 04f to 04h skip nothing"
 verified 06 "on depthwise layers" --suite tests/depthwise
 ok "$([ "$(grep -c '06[pqr] *right' "$log")" -eq 39 ]; echo $?)" "... and 06p, 06q and 06r do the thirteen that they are for"
 verified 05 "on 3x3 filters" --suite tests/three_by_three
-ok "$(grep -c 'SKIP 05[a-ik]' "$log")" "... and 05a to 05i and 05k skip nothing"
+ok "$(grep -c 'SKIP 05[^j]' "$log")" "... and all but 05j skip nothing"
 
 # One branch or one row of a table each; a second launch, of planes and of images.
 each_edge verified
