@@ -6,6 +6,8 @@
 SHELL := /bin/bash
 # As many jobs as cores, unless -j says otherwise.
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
+# No rules but those of this file: make would try its own on every header that it knows of, for half a second.
+MAKEFLAGS += -r
 .DEFAULT_GOAL := help
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -26,7 +26,7 @@ bad=$(perl -F, -lane 'next if $. == 1; my $n = 0; for (split " ", $F[8]) { my ($
 [ -z "$bad" ]
 ok $? 'code-03.csv: as many instructions as its addresses hold, as many multiply-adds as a stage has' || diag "$bad"
 
-nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+nvcc=${NVCC-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 here=$("$nvcc" --version 2>/dev/null | sed -n 's/.*, V\([0-9.]*\)$/\1/p')
 # same_as FILE COMMAND NEEDS: where nvcc of the file's version and NEEDS are here, the command prints the file.
 same_as() {
