@@ -100,8 +100,8 @@ $(B)/%/kernel_sources.c: force
 	@mkdir -p $(@D); scripts/sources.pl table $* >$@.new && { cmp -s $@.new $@ || cp $@.new $@; } && rm $@.new
 $(B)/%/kernel_sources.c.o: $(B)/%/kernel_sources.c $(STAMP)
 	$(Q)$(CC) $(CFLAGS_ALL) -c $< -o $@
-# The CPU contender and the measured roof use every instruction of this CPU.
-$(B)/00_cpu_reference/%.c.o: private OPTIMIZE := $(if $(DEBUG),-O0,-O3) $(NATIVE)
+# The CPU contender, the measured roof and the reference use every instruction of this CPU.
+$(B)/00_cpu_reference/%.c.o $(B)/common/reference_rows.c.o: private OPTIMIZE := $(if $(DEBUG),-O0,-O3) $(NATIVE)
 
 ifeq ($(BACKEND),cuda)
 $(B)/%.cu.o: %.cu $(STAMP)

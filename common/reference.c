@@ -11,17 +11,6 @@
 
 static float scale_of(const conv_sums *sums, bool random) { return round_scale(random ? sqrt(sums->square) : sums->absolute); }
 
-static void by_cpu(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_inputs *in, bool random) {
-#pragma omp parallel for schedule(dynamic, 64) if (ref->shape.count * ref->terms >= 8 * TENSOR_THREADS)
-  for (int64_t i = 0; i < ref->shape.count; i++) {
-    int at[4];
-    tensor_coordinates(&ref->shape, i, at);
-    const conv_sums sums = definition_element(p, pass, in, at);
-    ref->value[i] = sums.value;
-    ref->scale[i] = scale_of(&sums, random);
-  }
-}
-
 static cudaError_t by_gpu(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random) {
   conv_tensor device_a = *a, device_b = *b;
   double *value = NULL;
@@ -41,12 +30,12 @@ static cudaError_t by_gpu(conv_reference *ref, const conv_problem *p, conv_pass 
   return status;
 }
 
-/* Recomputes a few elements of the GPU's reference by the definition; the first, the last, and random ones between them. */
+/* Recomputes a few elements of the reference by the definition; the first, the last, and random ones between them. */
 static int spot_check(const conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_inputs *in, bool random, char *error, size_t error_size) {
-  enum { SAMPLES = 32 };
+  const int samples = ref->by_gpu ? 32 : 4;
   int64_t wrong = -1;
-#pragma omp parallel for schedule(dynamic, 1)
-  for (int sample = 0; sample < SAMPLES; sample++) {
+#pragma omp parallel for schedule(dynamic, 1) if (samples * ref->terms >= 8 * TENSOR_THREADS)
+  for (int sample = 0; sample < samples; sample++) {
     const uint64_t last = (uint64_t)ref->shape.count - 1;
     const int64_t i = sample == 0 ? 0 : sample == 1 ? (int64_t)last : (int64_t)random_below(17, (uint64_t)sample, last + 1);
     int at[4];
@@ -60,7 +49,8 @@ static int spot_check(const conv_reference *ref, const conv_problem *p, conv_pas
     }
   }
   if (wrong < 0) return 0;
-  snprintf(error, error_size, "the GPU's fp64 reference disagrees with the CPU's definition at element %lld of %s", (long long)wrong, pass_name(pass));
+  snprintf(error, error_size, "the %s fp64 reference disagrees with the definition at element %lld of %s", ref->by_gpu ? "GPU's" : "CPU's", (long long)wrong,
+           pass_name(pass));
   return -1;
 }
 
@@ -75,13 +65,13 @@ int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass
   if (status) snprintf(error, error_size, "no memory for the reference of %zu elements", count);
   if (status == 0) {
     const conv_inputs in = {.a_shape = *a, .b_shape = *b, .a = floats_a, .b = floats_b};
-    if (use_gpu && by_gpu(ref, p, pass, a, b, random) == cudaSuccess) {
-      ref->by_gpu = true;
-      status = spot_check(ref, p, pass, &in, random, error, error_size);
-    } else { /* without a GPU, or with too little memory on it */
+    ref->by_gpu = use_gpu && by_gpu(ref, p, pass, a, b, random) == cudaSuccess;
+    if (!ref->by_gpu) { /* without a GPU, or with too little memory on it */
       if (use_gpu) cudaGetLastError();
-      by_cpu(ref, p, pass, &in, random);
+      status = reference_by_rows(ref, p, pass, &in);
+      if (status) snprintf(error, error_size, "no memory for a row of the reference");
     }
+    if (status == 0) status = spot_check(ref, p, pass, &in, random, error, error_size);
   }
   for (size_t i = 0; i < count && status == 0; i++) ref->largest_scale = fmaxf(ref->largest_scale, ref->scale[i]);
   free(floats_a);
