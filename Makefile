@@ -7,6 +7,8 @@
 SHELL := /bin/bash
 # As many jobs as cores, unless -j says otherwise.
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
+# No rules but those of this file: make would try its own on every header that it knows of, for half a second.
+MAKEFLAGS += -r
 .DEFAULT_GOAL := help
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -105,8 +107,8 @@ $(B)/%/kernel_sources.c: force
 	@mkdir -p $(@D); scripts/sources.pl table $* >$@.new && { cmp -s $@.new $@ || cp $@.new $@; } && rm $@.new
 $(B)/%/kernel_sources.c.o: $(B)/%/kernel_sources.c $(STAMP)
 	$(Q)$(CC) $(CFLAGS_ALL) -c $< -o $@
-# The CPU contender and the measured roof use every instruction of this CPU.
-$(B)/00_cpu_reference/%.c.o: private OPTIMIZE := $(if $(DEBUG),-O0,-O3) $(NATIVE)
+# The CPU contender, the measured roof and the reference use every instruction of this CPU.
+$(B)/00_cpu_reference/%.c.o $(B)/common/reference_rows.c.o: private OPTIMIZE := $(if $(DEBUG),-O0,-O3) $(NATIVE)
 
 ifeq ($(BACKEND),cuda)
 $(B)/%.cu.o: %.cu $(STAMP)

@@ -15,7 +15,7 @@ typedef struct conv_reference {
   bool random;       /* which of the two */
   int64_t terms;     /* products in a sum, at most */
   float largest_scale; /* of all elements */
-  bool by_gpu;       /* by the fp64 kernel below (spot-checked against the CPU), else by 00_cpu_reference/a_definition.c */
+  bool by_gpu;       /* by the fp64 kernel below, else by common/conv/reference_rows.c; a few elements of either are compared with 00_cpu_reference/a_definition.c */
   void *room;        /* NULL: value and scale are in host memory. Else they are on the device, and so is this room for what a comparison finds (common/conv/gpu.h) */
 } conv_reference;
 
@@ -36,6 +36,11 @@ int reference_compute_on_device(conv_reference *ref, const conv_problem *p, conv
  * of out.count elements. Asynchronous on the default stream. */
 cudaError_t gpu_reference(const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, const conv_tensor *out, double *value,
                           float *scale, bool random);
+
+/* The same by the CPU, a row at a time (common/conv/reference_rows.c): of ref, shape, terms and random are there, value and scale are written.
+ * Returns -1 when there is no memory. */
+struct conv_inputs;
+int reference_by_rows(conv_reference *ref, const conv_problem *p, conv_pass pass, const struct conv_inputs *in);
 
 #ifdef __cplusplus
 }

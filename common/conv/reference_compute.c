@@ -10,17 +10,6 @@
 #include "common/conv/gpu.h"
 #include "common/conv/spot_check.h"
 
-static void by_cpu(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_inputs *in, bool random) {
-#pragma omp parallel for schedule(dynamic, 64) if (ref->shape.count * ref->terms >= 8 * TENSOR_THREADS)
-  for (int64_t i = 0; i < ref->shape.count; i++) {
-    int at[4];
-    tensor_coordinates(&ref->shape, i, at);
-    const conv_sums sums = definition_element(p, pass, in, at);
-    ref->value[i] = sums.value;
-    ref->scale[i] = round_scale(random ? sqrt(sums.square) : sums.absolute);
-  }
-}
-
 static cudaError_t by_gpu(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random) {
   conv_tensor device_a = *a, device_b = *b;
   double *value = NULL;
@@ -59,7 +48,10 @@ int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass
     status = spot_check(ref, p, pass, a->dtype, from, NULL, NULL, error, error_size);
   } else if (status == 0) {
     const conv_inputs in = {.a_shape = *a, .b_shape = *b, .a = floats_a, .b = floats_b};
-    by_cpu(ref, p, pass, &in, random);
+    status = reference_by_rows(ref, p, pass, &in);
+    if (status) snprintf(error, error_size, "no memory for a row of the reference");
+    const conv_source from[2] = {{.given = a}, {.given = b}};
+    if (status == 0) status = spot_check(ref, p, pass, a->dtype, from, NULL, NULL, error, error_size);
   }
   for (size_t i = 0; i < count && status == 0; i++) ref->largest_scale = fmaxf(ref->largest_scale, ref->scale[i]);
   free(floats_a);

@@ -1,8 +1,9 @@
 /* The functions that instrumented kernels call: gcc's -fsanitize=thread puts a call of one of them in front of every access to memory.
  * We use the compiler's half of that sanitizer only; its own runtime is never linked.
  *
- * Nearly every call finds nothing new: a read of a global word that everybody only reads, or that this block has read before. That is
- * decided here in a few instructions; all else goes to check_global.c and check_shared.c. */
+ * Nearly every call finds nothing to report: a word of global memory that everybody only reads, or that this block alone writes; a word of shared
+ * memory whose other users came before a barrier; a local variable. That is decided, and noted, here in a few instructions; all else goes to
+ * check_global.c and check_shared.c. */
 #include <stdio.h>
 
 #include "common/emu/check/check.h"

@@ -120,7 +120,7 @@ void emu_arena_end_block(emu_worker *w);                /* checks red zones, poi
 emu_stack *emu_stack_take(emu_worker *w);
 void emu_stack_give(emu_worker *w, emu_stack *s);
 void emu_stack_reclaim_all(emu_worker *w);              /* after a block was abandoned */
-bool emu_stack_intact(const emu_stack *s);
+bool emu_stack_intact(const emu_stack *s);              /* of one that is not guarded */
 bool emu_stack_guards(const emu_worker *w, const void *address);
 size_t emu_stack_bytes(void);
 

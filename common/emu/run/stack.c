@@ -63,7 +63,6 @@ void emu_stack_reclaim_all(emu_worker *w) {
 }
 
 bool emu_stack_intact(const emu_stack *s) {
-  if (s->guarded) return true;
   uint64_t word, expected;
   memcpy(&word, s->bottom, sizeof word);
   memset(&expected, CANARY, sizeof expected);
