@@ -30,9 +30,9 @@ static const conv_choice rule[] = {
     {&planes_dgrad, NULL, "else"},
     {&large_wgrad, large_filter, "filters of 64 elements and more"},
     {&planes_wgrad, NULL, "else"},
-    {&depthwise_fprop, NULL, "fp16"},
-    {&depthwise_dgrad, NULL, "fp16"},
-    {&depthwise_wgrad, NULL, "fp16"},
+    {&depthwise_fprop, NULL, "depthwise, fp16"},
+    {&depthwise_dgrad, NULL, "depthwise, fp16"},
+    {&depthwise_wgrad, NULL, "depthwise, fp16"},
 };
 const conv_step step_04 = {
     .number = "04",

@@ -34,8 +34,9 @@ my %launches = (
         g240mb64ic240ih28oc240oh28kh5ph2 g128mb64ic128ih56oc128oh56kh7ph3 g128mb32ic128ih56oc128oh56kh31ph15)],
     '05' => [$first, qw(mb16ic128ih28oc128oh28kh3ph1 mb16ic256ih14oc256oh14kh3ph1 mb16ic512ih7oc512oh7kh3ph1 mb16ic64ih56oc64oh56kh1 mb16ic64ih56oc256oh56kh1
         mb16ic512ih7oc2048oh7kh1 mb16ic3ih224oc64oh112kh7sh2ph3 mb64ic512ih7oc2048oh7kh1)],
+    '06' => [qw(g144mb64ic144ih56oc144oh56kh3ph1 g96mb64ic96ih112oc96oh56kh3sh2ph1 g240mb64ic240ih28oc240oh28kh5ph2 g128mb64ic128ih56oc128oh56kh7ph3)],
 );
-my @which = qw(04 05);
+my @which = qw(04 05 06);
 my %errors = ('05' => [[qw(05c 05d 05h 05i)], [qw(mb1ic64ih28oc64kh3ph1 mb1ic256ih14oc64kh3ph1)]]);
 # Pass, layer, and the kernels whose requests are counted. The layers of steps 01 and 02 have the first one's image and filter size and as many channels or
 # filters as a warp has lanes: so a request is the same there.

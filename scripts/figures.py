@@ -16,11 +16,11 @@ import plot_style as style
 import figures_gpu
 import figures_ideas
 import figures_step03
-import figures_step04
 import figures_step05
+import figures_step06
 import figures_steps
 
-MODULES = (figures_ideas, figures_gpu, figures_steps, figures_step03, figures_step04, figures_step05)
+MODULES = (figures_ideas, figures_gpu, figures_steps, figures_step03, figures_step05, figures_step06)
 
 
 def main(results, folder):

@@ -1,4 +1,4 @@
-"""The figures of docs/04_constant_filter.md."""
+"""The figures of docs/06_tensorcore_fp16.md."""
 
 
 import plot_style as style
@@ -33,7 +33,7 @@ def bracket(ax, left, right, y, tick):
 def toeplitz(_):
     title = "A filter row of 7 taps as a product with a banded matrix"
     subtitle = "One channel and one row of the image. Framed: the pixels under one tile, the taps of one output, and that output, which is their product."
-    fig, ax = canvas(5.5, 100, 64.5, title, subtitle, DRAWN + " Kernels 04i and 04j, 7 × 7 filters, stride 1; instruction mma.sync m16n8k16.")
+    fig, ax = canvas(5.5, 100, 64.5, title, subtitle, DRAWN + " Kernels 06p and 06q, 7 × 7 filters, stride 1; instruction mma.sync m16n8k16.")
 
     left, top, count = 22, 5.2, 30  # a row of the image, from column -3 on
     words(ax, 0, top + CELL / 2, "a row of x", fontsize=9, fontweight="bold")
@@ -79,7 +79,7 @@ def toeplitz(_):
 def diagonal(_):
     title = "wgrad: two diagonals of a product"
     subtitle = "16 pixels and 8 channels. Framed: one channel of dy, the same channel of x, and what they add to a tap of that channel's filter."
-    fig, ax = canvas(4.2, 100, 49, title, subtitle, DRAWN + " Kernel 04k; instruction mma.sync m16n8k16.")
+    fig, ax = canvas(4.2, 100, 49, title, subtitle, DRAWN + " Kernel 06r; instruction mma.sync m16n8k16.")
     top, a, t, d, channel = 8, 10, 48, 72, 2
     words(ax, a + 8 * CELL, top - 4.4, "dy, turned", ha="center", fontsize=9, fontweight="bold")
     words(ax, a + 8 * CELL, top - 1.7, "16 pixels side by side", ha="center")
@@ -101,4 +101,4 @@ def diagonal(_):
     return fig, title
 
 
-FIGURES = {"04-diagonal": (diagonal, []), "04-toeplitz": (toeplitz, [])}
+FIGURES = {"06-diagonal": (diagonal, []), "06-toeplitz": (toeplitz, [])}
