@@ -316,8 +316,7 @@ endif
 run-%:
 	@echo "run-$*: expected one of $(addprefix run-,$(STEPS))" >&2; exit 2
 
-# Compiling for GPUs that are not here: warnings are errors.
-# (What the build itself is for, it has compiled the same way.)
+# Compiling for GPUs that are not here (the build's own has been): warnings are errors.
 CHECK_ARCHS = $(filter-out $(if $(filter cuda,$(BACKEND)),$(if $(filter 1,$(words $(ARCH))),$(ARCH))),80 90a $(NEWEST_ARCH))
 define check_rules
 build/nvcc/$(1)/%.cu.o: %.cu
@@ -334,7 +333,6 @@ nvcc-check: $(NVCC_CHECK)
 
 test: all $(TESTS) nvcc-check
 	@B=$(B) REWRITE=$(REWRITE) CC='$(CC)' CXX='$(CXX)' tests/run.pl $(TESTS) $(TEST_SCRIPTS)
-
 # One test: make test-steps, make test-graph.
 ONE_TEST = $(wildcard tests/$*.sh tests/$*.c tests/$*.cu)$(filter identities_%,$*)
 test-%:
