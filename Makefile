@@ -108,7 +108,7 @@ $(B)/%/kernel_sources.c: force
 $(B)/%/kernel_sources.c.o: $(B)/%/kernel_sources.c $(STAMP)
 	$(Q)$(CC) $(CFLAGS_ALL) -c $< -o $@
 # The CPU contender, the measured roof and the reference use every instruction of this CPU.
-$(B)/00_cpu_reference/%.c.o $(B)/common/reference_rows.c.o: private OPTIMIZE := $(if $(DEBUG),-O0,-O3) $(NATIVE)
+$(B)/00_cpu_reference/%.c.o $(B)/common/conv/reference_rows.c.o: private OPTIMIZE := $(if $(DEBUG),-O0,-O3) $(NATIVE)
 
 ifeq ($(BACKEND),cuda)
 $(B)/%.cu.o: %.cu $(STAMP)

@@ -51,7 +51,9 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) split_kernel(conv_problem p,
   read_operands(o[0], buffers + my_row, buffers + BK * PITCH + my_col);
   int now = 0; /* the buffer that is read */
   multiply_stages<PITCH, BN>(sum, o, buffers, my_row, my_col, now, steps, [&](int l, int now, int) {
-    if (l % 2 && l > 1 && l / 2 <= PARTS) copy_part<BM, ROWS>(g, w, table, stage, filter, plane, FLOATS - now, l / 2 - 1); /* at 3, 5, 7, 9 */
+    /* Copies of rows begin early, at 2, 3, 4, 5: there are few stages and little to work out. Others at 3, 5, 7, 9, so that looking up is hidden, too. */
+    const int part = ROWS ? l - 2 : l % 2 ? (l - 3) / 2 : ALL;
+    if (l > 1 && part >= 0 && part < PARTS) copy_part<BM, ROWS>(g, w, table, stage, filter, plane, FLOATS - now, part);
   });
   store_tile(sum, out.to + (int)blockIdx.y * p.K * out.image, p.K, out.image, out.pixels, group * group_k + first_k + my_row, (group + 1) * group_k, first_pixel + my_col, out.image % 4 == 0);
 }
