@@ -9,9 +9,7 @@
 #include "common/conv/bound.h"
 #include "common/harness/kernel.h"
 
-static int64_t at4(const conv_tensor *t, int i, int j, int k, int l) {
-  return i * t->stride[0] + j * t->stride[1] + k * t->stride[2] + l * t->stride[3];
-}
+static int64_t at4(const conv_tensor *t, int i, int j, int k, int l) { return i * t->stride[0] + j * t->stride[1] + k * t->stride[2] + l * t->stride[3]; }
 
 static void add_product(conv_sums *sums, double a, double b) {
   const double product = a * b; /* two floats: exact in fp64 */
@@ -101,10 +99,16 @@ static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStre
 
 static double growth(const conv_problem *p, bool random) { return (void)p, growth_chain_fp32(1, random); } /* one rounding, at the end */
 
-#define DEFINITION_ROW(PASS_NAME, PASS_ID)                                                                                       \
-  const conv_kernel definition_##PASS_NAME = {.name = "00a", .idea = "the definition, fp64 sums", .place = ON_CPU,               \
-                                              .pass = PASS_ID, .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW,                       \
-                                              .plan = plan_nothing, .launch = launch, .growth = growth}
+#define DEFINITION_ROW(PASS_NAME, PASS_ID)                                         \
+  const conv_kernel definition_##PASS_NAME = {.name = "00a",                       \
+                                              .idea = "the definition, fp64 sums", \
+                                              .place = ON_CPU,                     \
+                                              .pass = PASS_ID,                     \
+                                              .dtype = DTYPE_FP32,                 \
+                                              .layout = LAYOUT_NCHW,               \
+                                              .plan = plan_nothing,                \
+                                              .launch = launch,                    \
+                                              .growth = growth}
 DEFINITION_ROW(fprop, PASS_FPROP);
 DEFINITION_ROW(dgrad, PASS_DGRAD);
 DEFINITION_ROW(wgrad, PASS_WGRAD);

@@ -84,8 +84,7 @@ static NOINLINE void multiply_block(const view *v, const float *packed, const fl
     const int now = (int)min64(DEPTH, depth - d);
     gather(v, source, d, now, runs, run_count, width, block, PIXELS_STRIDE);
     for (int column = 0; column < width; column += columns) { /* its panel of pixels enters L1 with the first tile and stays for the others */
-      for (int64_t row = 0; row < rows; row += tile)
-        run_tile(tile, now, packed + row * depth + d * tile, block + column, sums + row * PIXELS + column);
+      for (int64_t row = 0; row < rows; row += tile) run_tile(tile, now, packed + row * depth + d * tile, block + column, sums + row * PIXELS + column);
     }
   }
   store_rows(v, result, rows, runs, run_count, sums, PIXELS);
@@ -101,7 +100,8 @@ static multiply_cut cut_multiply(const view *v, int threads) {
   multiply_cut cut = {.threads = threads, .tile = tile_rows(v)};
   const int64_t pixel_blocks = div_up(view_pixels(v), PIXELS);
   cut.block = round_up(div_up(v->rows, div_up(v->rows, BLOCK_M)), cut.tile);
-  while (cut.block > cut.tile && pixel_blocks * v->groups * div_up(v->rows, cut.block) < TASKS_PER_THREAD * threads) cut.block = round_up(cut.block / 2, cut.tile);
+  while (cut.block > cut.tile && pixel_blocks * v->groups * div_up(v->rows, cut.block) < TASKS_PER_THREAD * threads)
+    cut.block = round_up(cut.block / 2, cut.tile);
   return cut;
 }
 
@@ -186,10 +186,10 @@ static cudaError_t dgrad(const conv_plan *plan, const conv_buffers *b, cudaStrea
 /* ---- wgrad: dw[k][c, r, s] = dy[k][pixel] * source[c, r, s][pixel]^T ---- */
 
 enum {
-  WGRAD_M = 128,      /* rows of dy a task holds: 128 x DOT_STRIDE x 4 bytes = 264 KB of L2, each float used for 48 columns from there */
-  WGRAD_N = 48,       /* rows of the source matrix gathered at a time, 99 KB */
+  WGRAD_M = 128, /* rows of dy a task holds: 128 x DOT_STRIDE x 4 bytes = 264 KB of L2, each float used for 48 columns from there */
+  WGRAD_N = 48,  /* rows of the source matrix gathered at a time, 99 KB */
   WGRAD_SCRATCH = (WGRAD_M + WGRAD_N) * DOT_STRIDE, /* floats a thread needs for both */
-  WGRAD_TASK_N = 480, /* and per task, if there are tasks enough: dy is fetched once for all of them */
+  WGRAD_TASK_N = 480,                               /* and per task, if there are tasks enough: dy is fetched once for all of them */
 };
 
 /* How the work on dw is cut: rows (k) x columns (c, r, s) x pixels. Each slice of the pixels sums into a dw of its own, added up at the end,
@@ -211,8 +211,8 @@ static wgrad_cut cut_wgrad(const conv_problem *p, const view *v, int threads) {
 }
 
 /* One task: dw[rows][columns] (row distance depth) from pixel blocks [begin, end). dy, dw: at the task's first row. source: of the group. */
-static NOINLINE void correlate_block(const view *v, const float *source, const float *dy, float *dw, int64_t rows, int64_t first_column,
-                                     int64_t columns, int64_t begin, int64_t end, float *scratch) {
+static NOINLINE void correlate_block(const view *v, const float *source, const float *dy, float *dw, int64_t rows, int64_t first_column, int64_t columns,
+                                     int64_t begin, int64_t end, float *scratch) {
   float *a = scratch, *b = scratch + WGRAD_M * DOT_STRIDE;
   run runs[MAX_RUNS];
   const int64_t depth = view_depth(v);
@@ -248,7 +248,8 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
   l->v = forward_view(&o->problem);
   l->cut = cut_wgrad(&o->problem, &l->v, device->sm_count);
   plan->workspace_bytes = l->cut.slices == 1 ? 0 : sizeof(float) * l->cut.slices * problem_w_count(&o->problem);
-  snprintf(plan->words, sizeof plan->words, "%lld threads, %lld slices of the pixels, %d x %lld of dw a task", (long long)l->cut.threads, (long long)l->cut.slices, WGRAD_M, (long long)l->cut.columns);
+  snprintf(plan->words, sizeof plan->words, "%lld threads, %lld slices of the pixels, %d x %lld of dw a task", (long long)l->cut.threads,
+           (long long)l->cut.slices, WGRAD_M, (long long)l->cut.columns);
   return NULL;
 }
 
@@ -269,8 +270,8 @@ static cudaError_t wgrad(const conv_plan *plan, const conv_buffers *b, cudaStrea
       const int64_t column = i % column_blocks * cut.columns, row = i / column_blocks % row_blocks * WGRAD_M;
       const int64_t g = i / column_blocks / row_blocks % v.groups, slice = i / column_blocks / row_blocks / v.groups;
       correlate_block(&v, x + g * v.channels * view_source_plane(&v), dy + (g * v.rows + row) * view_result_plane(&v),
-                      partial + slice * count + (g * v.rows + row) * depth + column, min64(WGRAD_M, v.rows - row), column,
-                      min64(cut.columns, depth - column), cut.pixel_blocks * slice / cut.slices, cut.pixel_blocks * (slice + 1) / cut.slices, scratch);
+                      partial + slice * count + (g * v.rows + row) * depth + column, min64(WGRAD_M, v.rows - row), column, min64(cut.columns, depth - column),
+                      cut.pixel_blocks * slice / cut.slices, cut.pixel_blocks * (slice + 1) / cut.slices, scratch);
     }
     if (cut.slices > 1) {
 #pragma omp for
@@ -290,12 +291,30 @@ static double fprop_growth(const conv_problem *p, bool random) { return growth_c
 static double dgrad_growth(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_DGRAD), random); }
 static double wgrad_growth(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_WGRAD), random); }
 
-const conv_kernel blocked_fprop = {
-    .name = "00b", .idea = "all cores: implicit matrix product, tiles in vector registers, blocks in cache", .place = ON_CPU, .pass = PASS_FPROP,
-    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .plan = plan_multiply, .launch = fprop, .growth = fprop_growth};
-const conv_kernel blocked_dgrad = {
-    .name = "00b", .idea = "the same product over dy, one per residue of the stride: no work on zeros", .place = ON_CPU, .pass = PASS_DGRAD,
-    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .plan = plan_multiply, .launch = dgrad, .growth = dgrad_growth};
-const conv_kernel blocked_wgrad = {
-    .name = "00b", .idea = "tiles of inner products along the pixels, pixels shared out among threads", .place = ON_CPU, .pass = PASS_WGRAD,
-    .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .plan = plan_wgrad, .launch = wgrad, .growth = wgrad_growth};
+const conv_kernel blocked_fprop = {.name = "00b",
+                                   .idea = "all cores: implicit matrix product, tiles in vector registers, blocks in cache",
+                                   .place = ON_CPU,
+                                   .pass = PASS_FPROP,
+                                   .dtype = DTYPE_FP32,
+                                   .layout = LAYOUT_NCHW,
+                                   .plan = plan_multiply,
+                                   .launch = fprop,
+                                   .growth = fprop_growth};
+const conv_kernel blocked_dgrad = {.name = "00b",
+                                   .idea = "the same product over dy, one per residue of the stride: no work on zeros",
+                                   .place = ON_CPU,
+                                   .pass = PASS_DGRAD,
+                                   .dtype = DTYPE_FP32,
+                                   .layout = LAYOUT_NCHW,
+                                   .plan = plan_multiply,
+                                   .launch = dgrad,
+                                   .growth = dgrad_growth};
+const conv_kernel blocked_wgrad = {.name = "00b",
+                                   .idea = "tiles of inner products along the pixels, pixels shared out among threads",
+                                   .place = ON_CPU,
+                                   .pass = PASS_WGRAD,
+                                   .dtype = DTYPE_FP32,
+                                   .layout = LAYOUT_NCHW,
+                                   .plan = plan_wgrad,
+                                   .launch = wgrad,
+                                   .growth = wgrad_growth};

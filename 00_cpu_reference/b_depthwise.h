@@ -52,7 +52,8 @@ static NOINLINE void depthwise_band(const view *v, const float *filter, const fl
       }
       UNROLLED for (int k = 0; k < ABREAST; k++) {
         if (w.result_step == 1) *(vec_anywhere *)(to + at[k]) = sum[k];
-        else for (int lane = 0; lane < LANES; lane++) to[(at[k] + lane) * w.result_step] = sum[k][lane];
+        else
+          for (int lane = 0; lane < LANES; lane++) to[(at[k] + lane) * w.result_step] = sum[k][lane];
       }
     }
     for (int64_t k = 0; k < w.pixels - (end - begin); k++) { /* the few columns left and right of those */

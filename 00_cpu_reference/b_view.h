@@ -24,8 +24,8 @@ typedef struct axis {
 typedef struct view {
   axis h, w;
   int64_t images, groups;
-  int64_t rows, channels;                            /* filters and source channels of one group: the matrix has channels x taps rows */
-  int64_t filter_row, filter_channel, filter_width;  /* distances in the filter tensor; filter_width is its S */
+  int64_t rows, channels;                           /* filters and source channels of one group: the matrix has channels x taps rows */
+  int64_t filter_row, filter_channel, filter_width; /* distances in the filter tensor; filter_width is its S */
   int64_t filter_group;
 } view;
 
@@ -37,8 +37,15 @@ static inline int64_t view_result_plane(const view *v) { return v->h.result_size
 
 /* fprop: output row i reads input row i * stride + r * dil - pad. */
 static inline axis forward_axis(int in, int out, int filter, int stride, int dil, int pad) {
-  return (axis){.pixels = out, .result_step = 1, .result_size = out, .taps = filter, .tap_step = 1,
-                .source_first = -(int64_t)pad, .source_step = stride, .source_tap = dil, .source_size = in};
+  return (axis){.pixels = out,
+                .result_step = 1,
+                .result_size = out,
+                .taps = filter,
+                .tap_step = 1,
+                .source_first = -(int64_t)pad,
+                .source_step = stride,
+                .source_tap = dil,
+                .source_size = in};
 }
 
 /* dgrad, for the input rows first, first + stride, ... Input row h took part in output row (h + pad - r * dil) / stride where that division
@@ -55,9 +62,17 @@ static inline axis backward_axis(int in, int out, int filter, int stride, int di
   int64_t r = 0;
   while (r < min64(filter, tap_step) && (first + pad - r * dil) % stride != 0) r++;
   const bool any = r < min64(filter, tap_step);
-  return (axis){.pixels = div_up(in - first, stride), .result_first = first, .result_step = stride, .result_size = in,
-                .taps = any ? div_up(filter - r, tap_step) : 0, .tap_first = r, .tap_step = tap_step,
-                .source_first = any ? (first + pad - r * dil) / stride : 0, .source_step = 1, .source_tap = -(dil / divisor), .source_size = out};
+  return (axis){.pixels = div_up(in - first, stride),
+                .result_first = first,
+                .result_step = stride,
+                .result_size = in,
+                .taps = any ? div_up(filter - r, tap_step) : 0,
+                .tap_first = r,
+                .tap_step = tap_step,
+                .source_first = any ? (first + pad - r * dil) / stride : 0,
+                .source_step = 1,
+                .source_tap = -(dil / divisor),
+                .source_size = out};
 }
 
 static inline bool axis_is_identity(const axis *a) {
@@ -78,8 +93,13 @@ static inline view forward_view(const conv_problem *p) {
   const int64_t taps = (int64_t)p->R * p->S;
   return merge_rows((view){.h = forward_axis(p->H, p->P, p->R, p->stride_h, p->dil_h, p->pad_top),
                            .w = forward_axis(p->W, p->Q, p->S, p->stride_w, p->dil_w, p->pad_left),
-                           .images = p->N, .groups = p->groups, .rows = p->K / p->groups, .channels = channels,
-                           .filter_row = channels * taps, .filter_channel = taps, .filter_width = p->S,
+                           .images = p->N,
+                           .groups = p->groups,
+                           .rows = p->K / p->groups,
+                           .channels = channels,
+                           .filter_row = channels * taps,
+                           .filter_channel = taps,
+                           .filter_width = p->S,
                            .filter_group = problem_w_count(p) / p->groups});
 }
 
@@ -89,8 +109,13 @@ static inline view backward_view(const conv_problem *p, int h, int w) {
   const int64_t taps = (int64_t)p->R * p->S;
   return merge_rows((view){.h = backward_axis(p->H, p->P, p->R, p->stride_h, p->dil_h, p->pad_top, h),
                            .w = backward_axis(p->W, p->Q, p->S, p->stride_w, p->dil_w, p->pad_left, w),
-                           .images = p->N, .groups = p->groups, .rows = rows, .channels = p->K / p->groups,
-                           .filter_row = taps, .filter_channel = rows * taps, .filter_width = p->S,
+                           .images = p->N,
+                           .groups = p->groups,
+                           .rows = rows,
+                           .channels = p->K / p->groups,
+                           .filter_row = taps,
+                           .filter_channel = rows * taps,
+                           .filter_width = p->S,
                            .filter_group = problem_w_count(p) / p->groups});
 }
 
@@ -165,8 +190,8 @@ static inline void clip_runs(const view *v, int64_t tap, const run *runs, int ru
     const bool exists = row >= 0 && row < v->h.source_size;
     const int before = exists ? (int)min64(max64(begin - r->column, 0), r->count) : r->count;
     const int after = (int)min64(max64(r->column + r->count - end, 0), r->count - before);
-    pieces[i] = (piece){r->image * image + row * v->w.source_size + first_column + (r->column + before) * v->w.source_step,
-                        r->at, before, r->count - before - after, after};
+    pieces[i] = (piece){r->image * image + row * v->w.source_size + first_column + (r->column + before) * v->w.source_step, r->at, before,
+                        r->count - before - after, after};
   }
 }
 
@@ -206,7 +231,8 @@ static inline void store_rows(const view *v, float *result, int64_t rows, const 
       float *to = result + r->image * image + m * plane + result_offset(v, r);
       const float *from = block + m * stride + r->at;
       if (step == 1) copy_run(to, from, r->count, 1);
-      else for (int i = 0; i < r->count; i++) to[i * step] = from[i];
+      else
+        for (int i = 0; i < r->count; i++) to[i * step] = from[i];
     }
   }
 }

@@ -86,17 +86,11 @@ INLINE int thread_number(void) {
  * so that acc is registers, not memory. */
 INLINE void outer_tile(const int rows, const int vectors, int depth, const float *a, const float *b, float *c) {
   vec acc[TILE_M * TILE_VECTORS];
-  UNROLLED for (int i = 0; i < rows; i++) {
-    UNROLLED for (int j = 0; j < vectors; j++) acc[i * vectors + j] = *(const vec *)(c + i * PIXELS + j * LANES);
-  }
+  UNROLLED for (int i = 0; i < rows; i++) { UNROLLED for (int j = 0; j < vectors; j++) acc[i * vectors + j] = *(const vec *)(c + i * PIXELS + j * LANES); }
   for (int d = 0; d < depth; d++, a += rows, b += PIXELS_STRIDE) {
-    UNROLLED for (int i = 0; i < rows; i++) {
-      UNROLLED for (int j = 0; j < vectors; j++) acc[i * vectors + j] += a[i] * *(const vec *)(b + j * LANES);
-    }
+    UNROLLED for (int i = 0; i < rows; i++) { UNROLLED for (int j = 0; j < vectors; j++) acc[i * vectors + j] += a[i] * *(const vec *)(b + j * LANES); }
   }
-  UNROLLED for (int i = 0; i < rows; i++) {
-    UNROLLED for (int j = 0; j < vectors; j++) *(vec *)(c + i * PIXELS + j * LANES) = acc[i * vectors + j];
-  }
+  UNROLLED for (int i = 0; i < rows; i++) { UNROLLED for (int j = 0; j < vectors; j++) * (vec *)(c + i * PIXELS + j * LANES) = acc[i * vectors + j]; }
 }
 
 /* The sum of a vector's lanes: quarter-sized vectors first, then the last four. */
@@ -113,8 +107,8 @@ INLINE float lane_sum(vec v) {
 
 /* c[rows][columns] += a[rows][DOT_STRIDE] * b[columns][DOT_STRIDE]^T over the first `depth` pixels, a multiple of LANES. Both factors run along
  * the pixels, so neither has to be transposed. The tile computes tile_rows x tile_columns (constants); c takes the first rows x columns. */
-INLINE void inner_tile(const int tile_rows, const int tile_columns, int depth, const float *a, const float *b, float *c, int64_t c_stride,
-                       int rows, int columns) {
+INLINE void inner_tile(const int tile_rows, const int tile_columns, int depth, const float *a, const float *b, float *c, int64_t c_stride, int rows,
+                       int columns) {
   vec acc[DOT_M * DOT_N] = {0};
   for (int d = 0; d < depth; d += LANES) {
     vec column[DOT_N]; /* volatile: load each once. Tuning for Zen, gcc would rather read it again for every row, and loads become the limit */

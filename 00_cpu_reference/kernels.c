@@ -8,7 +8,10 @@ extern const conv_kernel blocked_fprop, blocked_dgrad, blocked_wgrad;
 
 static void measure_peaks(machine_peaks *peaks) {
   const cpu_roof roof = cpu_measure_roof();
-  *peaks = (machine_peaks){.fp32_flops = roof.fma_flops, .read_per_second = roof.memory_bytes_per_second, .copy_per_second = roof.memory_bytes_per_second, .source = "measured here just now"};
+  *peaks = (machine_peaks){.fp32_flops = roof.fma_flops,
+                           .read_per_second = roof.memory_bytes_per_second,
+                           .copy_per_second = roof.memory_bytes_per_second,
+                           .source = "measured here just now"};
 }
 
 static const conv_kernel *const kernels[] = {&definition_fprop, &definition_dgrad, &definition_wgrad, &blocked_fprop, &blocked_dgrad, &blocked_wgrad};

@@ -23,9 +23,7 @@ static float fma_chains(const float *factor) {
   vec sum[CHAINS], scale, shift;
   for (int i = 0; i < LANES; i++) scale[i] = shift[i] = *factor;
   UNROLLED for (int i = 0; i < CHAINS; i++) sum[i] = scale * (float)i;
-  for (int round = 0; round < ROUNDS; round++) {
-    UNROLLED for (int i = 0; i < CHAINS; i++) sum[i] = sum[i] * scale + shift;
-  }
+  for (int round = 0; round < ROUNDS; round++) { UNROLLED for (int i = 0; i < CHAINS; i++) sum[i] = sum[i] * scale + shift; }
   vec total = scale;
   UNROLLED for (int i = 0; i < CHAINS; i++) total += sum[i];
   return lane_sum(total);

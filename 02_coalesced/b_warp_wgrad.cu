@@ -33,8 +33,7 @@ __global__ void __launch_bounds__(THREADS) warp_wgrad_kernel(conv_problem p, con
     for (int pixel = lane; pixel < p.P * p.Q; pixel += WARP) {
       const int in_h = out_p * p.stride_h - p.pad_top + r * p.dil_h;
       const int in_w = out_q * p.stride_w - p.pad_left + s * p.dil_w;
-      if (in_h >= 0 && in_h < p.H && in_w >= 0 && in_w < p.W)
-        sum += dy[(n * p.K + k) * p.P * p.Q + pixel] * x[((n * p.C + x_c) * p.H + in_h) * p.W + in_w];
+      if (in_h >= 0 && in_h < p.H && in_w >= 0 && in_w < p.W) sum += dy[(n * p.K + k) * p.P * p.Q + pixel] * x[((n * p.C + x_c) * p.H + in_h) * p.W + in_w];
       out_p += step_p;
       out_q += step_q;
       if (out_q >= p.Q) {

@@ -45,8 +45,8 @@ __global__ void __launch_bounds__(THREADS) halo_kernel(turned_conv t, const floa
     __syncthreads(); /* the tile is there */
     for (int r = 0; r < p.R; r++)
       for (int s = 0; s < p.S; s++)
-        sum += tile[(threadIdx.y * p.stride_h + r * p.dil_h) * width + threadIdx.x * p.stride_w + s * p.dil_w] *
-               filter[TURNED_W(t, k % group_k, c, r * p.S + s)];
+        sum +=
+            tile[(threadIdx.y * p.stride_h + r * p.dil_h) * width + threadIdx.x * p.stride_w + s * p.dil_w] * filter[TURNED_W(t, k % group_k, c, r * p.S + s)];
     __syncthreads(); /* nobody reads it any more */
   }
   const int out_p = first_p + threadIdx.y, out_q = first_q + threadIdx.x;

@@ -20,9 +20,9 @@ static __host__ __device__ int64_t tile_w(const conv_problem &p, int tile_q) { r
 /* A block of tile_q x tile_p threads: y[n, TK channels, its tile]; `rows` filter rows at a time. */
 __global__ void __launch_bounds__(THREADS) filters_kernel(turned_conv t, int rows, const float *x, const float *w, float *y) {
   extern __shared__ float4 shared[];
-  float *filters = (float *)shared;           /* [rows][S][TK]: one channel's taps of the block's filters */
+  float *filters = (float *)shared; /* [rows][S][TK]: one channel's taps of the block's filters */
   const conv_problem &p = t.p;
-  float *tile = filters + rows * p.S * TK;    /* [height][width]: the pixels of one channel under these taps */
+  float *tile = filters + rows * p.S * TK; /* [height][width]: the pixels of one channel under these taps */
 
   const int group_c = p.C / p.groups, group_k = p.K / p.groups, tiles_k = (group_k + TK - 1) / TK;
   const int tiles_q = (p.Q + blockDim.x - 1) / blockDim.x, tiles_p = (p.P + blockDim.y - 1) / blockDim.y;
@@ -79,8 +79,8 @@ __global__ void __launch_bounds__(THREADS) filters_kernel(turned_conv t, int row
 /* What a launch needs. */
 typedef struct filters_launch {
   turned_conv t;
-  dim3 block;   /* threads: a tile of outputs */
-  int rows;     /* of the filter at a time */
+  dim3 block; /* threads: a tile of outputs */
+  int rows;   /* of the filter at a time */
   int blocks;
   size_t bytes;
 } filters_launch;

@@ -15,11 +15,15 @@
 #include "03_shared_tiling/turned.h"
 
 enum {
-  TK = 8, TPIX = 8,                  /* a thread's outputs: channels x pixels */
-  LANES_K = 8, LANES_Q = 16,         /* a block's threads: along the channels, along the columns */
-  BK = TK * LANES_K,                 /* a block's channels */
-  THREADS = LANES_K * LANES_Q, WARPS = THREADS / 32, COPY_K = THREADS / 8,
-  FILTER_PITCH = BK + 4,             /* floats from tap to tap in shared memory */
+  TK = 8,
+  TPIX = 8, /* a thread's outputs: channels x pixels */
+  LANES_K = 8,
+  LANES_Q = 16,      /* a block's threads: along the channels, along the columns */
+  BK = TK * LANES_K, /* a block's channels */
+  THREADS = LANES_K * LANES_Q,
+  WARPS = THREADS / 32,
+  COPY_K = THREADS / 8,
+  FILTER_PITCH = BK + 4, /* floats from tap to tap in shared memory */
   SHARED_LIMIT = 48 * 1024,
 };
 
@@ -35,7 +39,7 @@ template <int COLS, int TAPS>
 __global__ void __launch_bounds__(THREADS, 4) registers_kernel(turned_conv t, stage size, const float *x, const float *w, float *y) {
   constexpr int BQ = LANES_Q * COLS, BP = TPIX / COLS; /* BP: also the rows of a thread */
   extern __shared__ float4 shared[];
-  float *filters = (float *)shared;                                       /* [channels][rows][S][FILTER_PITCH] */
+  float *filters = (float *)shared; /* [channels][rows][S][FILTER_PITCH] */
   const conv_problem &p = t.p;
   float *tile = filters + size.channels * size.rows * p.S * FILTER_PITCH; /* [channels][height][width] */
 

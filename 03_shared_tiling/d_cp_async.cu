@@ -13,11 +13,15 @@
 #include "03_shared_tiling/turned.h"
 
 enum {
-  TK = 8, TPIX = 8,                  /* a thread's outputs: channels x pixels */
-  LANES_K = 8, LANES_Q = 16,         /* a block's threads: along the channels, along the columns */
-  BK = TK * LANES_K,                 /* a block's channels */
-  THREADS = LANES_K * LANES_Q, WARPS = THREADS / 32, COPY_K = THREADS / 8,
-  FILTER_PITCH = BK + 4,             /* floats from tap to tap in shared memory */
+  TK = 8,
+  TPIX = 8, /* a thread's outputs: channels x pixels */
+  LANES_K = 8,
+  LANES_Q = 16,      /* a block's threads: along the channels, along the columns */
+  BK = TK * LANES_K, /* a block's channels */
+  THREADS = LANES_K * LANES_Q,
+  WARPS = THREADS / 32,
+  COPY_K = THREADS / 8,
+  FILTER_PITCH = BK + 4,    /* floats from tap to tap in shared memory */
   SHARED_LIMIT = 24 * 1024, /* a buffer; a block has two */
 };
 

@@ -25,12 +25,13 @@ static bool by_eights(const conv_problem *p, conv_pass pass, const conv_device *
   return c.b <= c.d;
 }
 
-static const conv_kernel *const kernels[] = {&halo_fprop, &halo_dgrad, &filters_fprop, &filters_dgrad, &registers_fprop, &registers_dgrad, &async_fprop, &async_dgrad};
+static const conv_kernel *const kernels[] = {&halo_fprop,      &halo_dgrad,      &filters_fprop, &filters_dgrad,
+                                             &registers_fprop, &registers_dgrad, &async_fprop,   &async_dgrad};
 static const char a[] = "output channels of a group over 1 are less than, rounded up to 8, over 6 and, rounded up to 64, over 18";
 static const char b[] = "rounded up to 8, over 6, they are less than rounded up to 64, over 18";
 static const conv_choice rule[] = {
-    {&halo_fprop, one_by_one, a},  {&filters_fprop, by_eights, b}, {&async_fprop, NULL, "else"},
-    {&halo_dgrad, one_by_one, a},  {&filters_dgrad, by_eights, b}, {&async_dgrad, NULL, "else"},
+    {&halo_fprop, one_by_one, a}, {&filters_fprop, by_eights, b}, {&async_fprop, NULL, "else"},
+    {&halo_dgrad, one_by_one, a}, {&filters_dgrad, by_eights, b}, {&async_dgrad, NULL, "else"},
 };
 const conv_step step_03 = {
     .number = "03",

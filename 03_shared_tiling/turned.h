@@ -40,5 +40,7 @@ static inline const char *turned_unsupported(const conv_operation *o, const conv
 }
 
 /* Its image and its result: x and y, or dy and dx. */
-static inline const float *turned_image(const conv_plan *plan, const conv_buffers *b) { return (const float *)(plan->operation.pass == PASS_DGRAD ? b->y : b->x); }
+static inline const float *turned_image(const conv_plan *plan, const conv_buffers *b) {
+  return (const float *)(plan->operation.pass == PASS_DGRAD ? b->y : b->x);
+}
 static inline float *turned_result(const conv_plan *plan, const conv_buffers *b) { return (float *)(plan->operation.pass == PASS_DGRAD ? b->x : b->y); }

@@ -72,10 +72,12 @@ static __device__ __forceinline__ void roll_down(const conv_problem &p, int firs
 
 /* SIZE x SIZE filters. A block: rows_of(SIZE) x BQ outputs of one plane y[n, k]; a warp: strip_of(SIZE) rows of them; a thread: COLS columns of these. */
 template <int SIZE>
-__global__ void __launch_bounds__(THREADS, SIZE == 7 ? 6 : 8) window_kernel(conv_problem p, unsigned first_plane, unsigned planes_of_c, const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y) {
+__global__ void __launch_bounds__(THREADS, SIZE == 7 ? 6 : 8)
+    window_kernel(conv_problem p, unsigned first_plane, unsigned planes_of_c, const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y) {
   constexpr int STRIP = strip_of(SIZE), BP = rows_of(SIZE);
   const unsigned plane = first_plane + blockIdx.z; /* unsigned: a division takes half the instructions; a picture needs none */
-  const unsigned k = p.K == 1 ? 0 : plane % p.K, source = planes_of_c == 1 ? plane : plane / planes_of_c; /* planes_of_c = K / C planes of y come from x[n, c] */
+  const unsigned k = p.K == 1 ? 0 : plane % p.K,
+                 source = planes_of_c == 1 ? plane : plane / planes_of_c; /* planes_of_c = K / C planes of y come from x[n, c] */
   const int lane = threadIdx.x % 32;
   const int first_q = blockIdx.x * BQ + (lane - 1) * COLS;
   const int first_p = blockIdx.y * BP + threadIdx.x / 32 * STRIP, first_h = first_p - p.pad_top;

@@ -14,9 +14,12 @@
 #include "common/harness/plain.h"
 
 enum {
-  THREADS = 256, BQ = 128, BP = 64,              /* a block's outputs */
-  COLS = 8, LANES_Q = BQ / COLS,                 /* along the rows: outputs of a thread, threads of a row */
-  ROWS = BP / (THREADS / (BQ / 4)),              /* down the columns: a thread has 4 columns of ROWS rows */
+  THREADS = 256,
+  BQ = 128,
+  BP = 64, /* a block's outputs */
+  COLS = 8,
+  LANES_Q = BQ / COLS,              /* along the rows: outputs of a thread, threads of a row */
+  ROWS = BP / (THREADS / (BQ / 4)), /* down the columns: a thread has 4 columns of ROWS rows */
 };
 
 /* What is known of one filter: { 1 if it factors, else 0 }, u[R], v[S]. */
@@ -80,9 +83,9 @@ static __host__ __device__ int half_quads(int S) { return (((BQ + row_pitch(S)) 
 __global__ void __launch_bounds__(THREADS) separable_kernel(conv_problem p, const float *x, const float *w, const float *factors, float *y) {
   extern __shared__ float4 shared[];
   const int pitch = row_pitch(p.S), half = half_quads(p.S), height = BP + p.R - 1, width = BQ + pitch;
-  float4 *along = shared;                        /* v: [pitch], the last ones zero */
-  float4 *tile = along + pitch / 4;              /* pixels: [height][2][half] */
-  float4 *middle = tile + height * 2 * half;     /* pixels convolved with v: [height][BQ] */
+  float4 *along = shared;                            /* v: [pitch], the last ones zero */
+  float4 *tile = along + pitch / 4;                  /* pixels: [height][2][half] */
+  float4 *middle = tile + height * 2 * half;         /* pixels convolved with v: [height][BQ] */
   float *down = (float *)(middle + height * BQ / 4); /* u: [R] */
 
   const int tiles_q = (p.Q + BQ - 1) / BQ, tiles_p = (p.P + BP - 1) / BP;

@@ -28,14 +28,13 @@ typedef struct layout {
 } layout;
 
 /* A block: BP x BQ outputs of one plane y[n, k]. TAPS: l.taps if it is known when compiling, else 0. */
-template <int TAPS>
-__global__ void __launch_bounds__(THREADS, 4) large_kernel(conv_problem p, layout l, const float *x, const float *w, float *y) {
+template <int TAPS> __global__ void __launch_bounds__(THREADS, 4) large_kernel(conv_problem p, layout l, const float *x, const float *w, float *y) {
   constexpr int COLS = TAPS == 9 ? 8 : 16, PARTS = COLS / 4, LANES_Q = BQ / COLS, BP = ROWS * THREADS / LANES_Q;
   constexpr int SLIDE = TAPS == 9 ? 12 : STEP, WINDOW = TAPS == 9 ? COLS + 8 : COLS + STEP; /* taps at one place of the window, its floats */
   extern __shared__ float4 shared[];
   const int taps = TAPS ? TAPS : l.taps, pitch = TAPS ? (TAPS + 3) / 4 * 4 : l.pitch;
-  float4 *filter = shared;                       /* [rows][pitch] */
-  float4 *tile = shared + l.rows * pitch / 4;    /* [height][PARTS][part] */
+  float4 *filter = shared;                    /* [rows][pitch] */
+  float4 *tile = shared + l.rows * pitch / 4; /* [height][PARTS][part] */
 
   const int tiles_q = (p.Q + BQ - 1) / BQ, tiles_p = (p.P + BP - 1) / BP;
   const int first_q = blockIdx.x % tiles_q * BQ, first_p = blockIdx.x / tiles_q % tiles_p * BP;
@@ -81,8 +80,7 @@ __global__ void __launch_bounds__(THREADS, 4) large_kernel(conv_problem p, layou
         const int quad = (s + j) / 4;
         if (s > 0 && j < WINDOW - SLIDE)
           window[j] = window[j + SLIDE], window[j + 1] = window[j + SLIDE + 1], window[j + 2] = window[j + SLIDE + 2], window[j + 3] = window[j + SLIDE + 3];
-        else
-          *(float4 *)&window[j] = row[quad % PARTS * l.part + quad / PARTS];
+        else *(float4 *)&window[j] = row[quad % PARTS * l.part + quad / PARTS];
       }
 #pragma unroll
       for (int i = 0; i < ROWS; i++) {

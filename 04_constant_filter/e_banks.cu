@@ -35,12 +35,12 @@ static __host__ __device__ constexpr int columns(int size) { return size == 9 ? 
 static constexpr int resident_blocks(int size) { return size == 9 ? 3 : 4; }
 
 /* Filter k, which lies in constant_w. A thread: `strip` rows of COLS columns of y[n, k]. */
-template <int SIZE>
-__global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) walk_kernel(conv_problem p, int k, int strip, const float *x, float *y) {
+template <int SIZE> __global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) walk_kernel(conv_problem p, int k, int strip, const float *x, float *y) {
   constexpr int COLS = columns(SIZE), PAD = SIZE / 2, LEFT = (PAD + 3) / 4 * 4, WIDTH = LEFT + COLS + LEFT;
   constexpr int AHEAD = 2; /* rows of pixels on their way */
   const int tiles_q = (p.Q + THREADS * COLS - 1) / (THREADS * COLS), strips = (p.P + strip - 1) / strip, n = blockIdx.x / tiles_q / strips;
-  const int first_q = (blockIdx.x % tiles_q * THREADS + threadIdx.x) * COLS, first_p = blockIdx.x / tiles_q % strips * strip, last_p = min(first_p + strip, p.P) - 1;
+  const int first_q = (blockIdx.x % tiles_q * THREADS + threadIdx.x) * COLS, first_p = blockIdx.x / tiles_q % strips * strip,
+            last_p = min(first_p + strip, p.P) - 1;
   if (first_q >= p.Q) return;
   const float *column = x + (int64_t)(n * p.C + k / (p.K / p.groups)) * p.H * p.W + first_q;
   float *result = y + (int64_t)(n * p.K + k) * p.P * p.Q + first_q;
@@ -94,15 +94,15 @@ enum { ROWS = 2, COLS = 16, PARTS = COLS / 4, LANES_Q = 8, BQ = LANES_Q * COLS }
 
 /* What follows from the filter's size: of a filter row STEP taps at a time are unrolled, 16 of 31. */
 template <int SIZE> struct tile_of {
-  static constexpr int THREADS = SIZE > 15 ? 256 : 128, BP = ROWS * THREADS / LANES_Q, PAD = SIZE / 2, SKIP = (4 - PAD % 4) % 4; /* SKIP: columns that a tile begins too early, for quads */
+  static constexpr int THREADS = SIZE > 15 ? 256 : 128, BP = ROWS * THREADS / LANES_Q, PAD = SIZE / 2,
+                       SKIP = (4 - PAD % 4) % 4; /* SKIP: columns that a tile begins too early, for quads */
   static constexpr int STEP = SIZE > 15 ? 16 : SIZE, WINDOW = (SKIP + COLS + STEP - 1 + 3) / 4 * 4;
   static constexpr int HEIGHT = BP + SIZE - 1, QUADS = (BQ + SIZE - SIZE % STEP - (SIZE % STEP ? 0 : STEP) + WINDOW - COLS) / 4, PART = QUADS / PARTS + 1;
   static constexpr size_t BYTES = (size_t)HEIGHT * PARTS * PART * sizeof(float4);
 };
 
 /* Filter k, which lies in constant_w. A block: BP x BQ outputs of one plane y[n, k]; a thread: ROWS x COLS of them. */
-template <int SIZE>
-__global__ void __launch_bounds__(tile_of<SIZE>::THREADS, SIZE > 15 ? 3 : 7) tile_kernel(conv_problem p, int k, const float *x, float *y) {
+template <int SIZE> __global__ void __launch_bounds__(tile_of<SIZE>::THREADS, SIZE > 15 ? 3 : 7) tile_kernel(conv_problem p, int k, const float *x, float *y) {
   using b = tile_of<SIZE>;
   extern __shared__ float4 tile[]; /* [HEIGHT][PARTS][PART], as in 04d */
   const int first_q = blockIdx.x * BQ, first_p = blockIdx.y * b::BP, n = blockIdx.z;
@@ -172,9 +172,9 @@ typedef struct banks_row {
   size_t bytes;
 } banks_row;
 static const banks_row table[] = {
-    {9, walk_kernel<9>, NULL, THREADS, THREADS * columns(9), resident_blocks(9), 0, 0},
-    {11, walk_kernel<11>, NULL, THREADS, THREADS * columns(11), resident_blocks(11), 0, 0},
-    {13, walk_kernel<13>, NULL, THREADS, THREADS * columns(13), resident_blocks(13), 0, 0},
+    {9, walk_kernel<9>, NULL, THREADS, columns(9) * THREADS, resident_blocks(9), 0, 0},
+    {11, walk_kernel<11>, NULL, THREADS, columns(11) * THREADS, resident_blocks(11), 0, 0},
+    {13, walk_kernel<13>, NULL, THREADS, columns(13) * THREADS, resident_blocks(13), 0, 0},
     {15, NULL, tile_kernel<15>, tile_of<15>::THREADS, BQ, 0, tile_of<15>::BP, tile_of<15>::BYTES},
     {31, NULL, tile_kernel<31>, tile_of<31>::THREADS, BQ, 0, tile_of<31>::BP, tile_of<31>::BYTES},
 };

@@ -22,15 +22,16 @@ enum { THREADS = 128, COLS = 4 };
 
 static __host__ __device__ constexpr int resident_blocks(int size) { return size == 3 ? 5 : size == 5 ? 3 : 2; }
 
-/* Rows of pixels on their way to a thread. A multiprocessor needs some 30 KB on their way (docs/gpu.md, waiting): 640 threads of a 3x3 filter have 24 bytes each
- * in a row, three rows are 46 KB. */
+/* Rows of pixels on their way to a thread. A multiprocessor needs some 30 KB on their way (docs/gpu.md, waiting): 640 threads of a 3x3 filter have 24 bytes
+ * each in a row, three rows are 46 KB. */
 static __host__ __device__ constexpr int rows_ahead(int size, int stride) { return stride == 2 ? 2 : size == 3 ? 3 : 2; }
 
 /* A thread: `strip` rows of COLS columns of two channels of y. */
 template <int SIZE, int STRIDE>
-__global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) depthwise_kernel(conv_problem p, int strip, const __half2 *__restrict__ x, const __half *__restrict__ w, __half2 *__restrict__ y) {
+__global__ void __launch_bounds__(THREADS, resident_blocks(SIZE))
+    depthwise_kernel(conv_problem p, int strip, const __half2 *__restrict__ x, const __half *__restrict__ w, __half2 *__restrict__ y) {
   constexpr int WIDTH = (COLS - 1) * STRIDE + SIZE, FLIGHT = (SIZE - 1) / STRIDE + 1; /* pixels of a row under my windows; output rows that a row belongs to */
-  constexpr int AHEAD = rows_ahead(SIZE, STRIDE), STEPS = AHEAD / STRIDE; /* steps until the rows on their way have their places again */
+  constexpr int AHEAD = rows_ahead(SIZE, STRIDE), STEPS = AHEAD / STRIDE;             /* steps until the rows on their way have their places again */
   const int pairs = p.C / 2, tiles_q = (p.Q + COLS - 1) / COLS, strips = (p.P + strip - 1) / strip;
   const int task = blockIdx.x * THREADS + threadIdx.x, pair = task % pairs; /* neighbouring threads: neighbouring channels */
   const int first_q = task / pairs % tiles_q * COLS, first_p = task / pairs / tiles_q % strips * strip, n = task / pairs / tiles_q / strips;
@@ -120,9 +121,8 @@ typedef struct depthwise_row {
   depthwise_t kernel;
 } depthwise_row;
 static const depthwise_row table[] = {
-    {3, 1, depthwise_kernel<3, 1>}, {3, 2, depthwise_kernel<3, 2>},
-    {5, 1, depthwise_kernel<5, 1>}, {5, 2, depthwise_kernel<5, 2>},
-    {7, 1, depthwise_kernel<7, 1>}, {7, 2, depthwise_kernel<7, 2>},
+    {3, 1, depthwise_kernel<3, 1>}, {3, 2, depthwise_kernel<3, 2>}, {5, 1, depthwise_kernel<5, 1>},
+    {5, 2, depthwise_kernel<5, 2>}, {7, 1, depthwise_kernel<7, 1>}, {7, 2, depthwise_kernel<7, 2>},
 };
 
 /* The kernel for this filter; NULL: the plain one. */
@@ -155,10 +155,8 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
 static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const conv_problem &p = plan->operation.problem;
   const depthwise_launch *l = plan_data<depthwise_launch>(plan);
-  if (l->kernel)
-    l->kernel<<<l->blocks, THREADS, 0, stream>>>(p, l->strip, (const __half2 *)b->x, (const __half *)b->w, (__half2 *)b->y);
-  else
-    any_depthwise_kernel<<<l->blocks, THREADS, 0, stream>>>(p, (const __half2 *)b->x, (const __half *)b->w, (__half2 *)b->y);
+  if (l->kernel) l->kernel<<<l->blocks, THREADS, 0, stream>>>(p, l->strip, (const __half2 *)b->x, (const __half *)b->w, (__half2 *)b->y);
+  else any_depthwise_kernel<<<l->blocks, THREADS, 0, stream>>>(p, (const __half2 *)b->x, (const __half *)b->w, (__half2 *)b->y);
   return cudaGetLastError();
 }
 

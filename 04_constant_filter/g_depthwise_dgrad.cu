@@ -17,11 +17,13 @@
 enum { THREADS = 128, COLS = 4 };
 
 static __host__ __device__ constexpr int resident_blocks(int size) { return size == 3 ? 5 : size == 5 ? 3 : 2; }
-static __host__ __device__ constexpr int rows_ahead(int size, int stride) { return size == 3 ? (stride == 2 ? 4 : 3) : 2; } /* rows of dy on their way: as in 04f */
+/* Rows of dy on their way: as in 04f. */
+static __host__ __device__ constexpr int rows_ahead(int size, int stride) { return size == 3 ? (stride == 2 ? 4 : 3) : 2; }
 
 /* A thread: `strip` rows (a multiple of STRIDE) of COLS columns of two channels of dx. */
 template <int SIZE, int STRIDE>
-__global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) depthwise_dgrad_kernel(conv_problem p, int strip, const __half2 *__restrict__ dy, const __half *__restrict__ w, __half2 *__restrict__ dx) {
+__global__ void __launch_bounds__(THREADS, resident_blocks(SIZE))
+    depthwise_dgrad_kernel(conv_problem p, int strip, const __half2 *__restrict__ dy, const __half *__restrict__ w, __half2 *__restrict__ dx) {
   constexpr int BEFORE = (SIZE - 1) / STRIDE, WIDTH = BEFORE + (COLS - 1) / STRIDE + 1; /* columns of dy before a thread's base; all that it needs */
   constexpr int AHEAD = rows_ahead(SIZE, STRIDE);
   const int shift_w = p.pad_left % STRIDE, shift_h = p.pad_top % STRIDE; /* tiles begin so many columns and rows before the image */
@@ -112,9 +114,8 @@ typedef struct depthwise_dgrad_row {
   depthwise_dgrad_t kernel;
 } depthwise_dgrad_row;
 static const depthwise_dgrad_row table[] = {
-    {3, 1, depthwise_dgrad_kernel<3, 1>}, {3, 2, depthwise_dgrad_kernel<3, 2>},
-    {5, 1, depthwise_dgrad_kernel<5, 1>}, {5, 2, depthwise_dgrad_kernel<5, 2>},
-    {7, 1, depthwise_dgrad_kernel<7, 1>}, {7, 2, depthwise_dgrad_kernel<7, 2>},
+    {3, 1, depthwise_dgrad_kernel<3, 1>}, {3, 2, depthwise_dgrad_kernel<3, 2>}, {5, 1, depthwise_dgrad_kernel<5, 1>},
+    {5, 2, depthwise_dgrad_kernel<5, 2>}, {7, 1, depthwise_dgrad_kernel<7, 1>}, {7, 2, depthwise_dgrad_kernel<7, 2>},
 };
 
 /* The kernel for this filter; NULL: the plain one. */
@@ -149,10 +150,8 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
 static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const conv_problem &p = plan->operation.problem;
   const depthwise_dgrad_launch *l = plan_data<depthwise_dgrad_launch>(plan);
-  if (l->kernel)
-    l->kernel<<<l->blocks, THREADS, 0, stream>>>(p, l->strip, (const __half2 *)b->y, (const __half *)b->w, (__half2 *)b->x);
-  else
-    any_depthwise_dgrad_kernel<<<l->blocks, THREADS, 0, stream>>>(p, (const __half2 *)b->y, (const __half *)b->w, (__half2 *)b->x);
+  if (l->kernel) l->kernel<<<l->blocks, THREADS, 0, stream>>>(p, l->strip, (const __half2 *)b->y, (const __half *)b->w, (__half2 *)b->x);
+  else any_depthwise_dgrad_kernel<<<l->blocks, THREADS, 0, stream>>>(p, (const __half2 *)b->y, (const __half *)b->w, (__half2 *)b->x);
   return cudaGetLastError();
 }
 

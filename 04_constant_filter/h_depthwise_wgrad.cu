@@ -17,12 +17,15 @@
 enum { THREADS = 128, COLS = 4, SUM_LANES = 8, MOST_PARTS = 512 };
 
 static __host__ __device__ constexpr int resident_blocks(int size) { return size == 3 ? 4 : size == 5 ? 3 : 2; }
-static __host__ __device__ constexpr int steps_ahead(int size, int stride) { return size == 3 && stride == 1 ? 2 : 1; } /* rows of dy, and STRIDE times as many of x, on their way: as in 04f */
+/* Rows of dy, and STRIDE times as many of x, on their way: as in 04f. */
+static __host__ __device__ constexpr int steps_ahead(int size, int stride) { return size == 3 && stride == 1 ? 2 : 1; }
 
 /* parts[part][tap][channel]: the sums of all strips whose number is `part` modulo the number of parts. A thread: one part of two channels.
  * A strip: `strip` rows of COLS columns of dy. */
 template <int SIZE, int STRIDE>
-__global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) depthwise_wgrad_kernel(conv_problem p, int strip, int part_count, const __half2 *__restrict__ x, const __half2 *__restrict__ dy, float2 *__restrict__ parts) {
+__global__ void __launch_bounds__(THREADS, resident_blocks(SIZE))
+    depthwise_wgrad_kernel(conv_problem p, int strip, int part_count, const __half2 *__restrict__ x, const __half2 *__restrict__ dy,
+                           float2 *__restrict__ parts) {
   constexpr int WIDTH = (COLS - 1) * STRIDE + SIZE, FLIGHT = (SIZE - 1) / STRIDE + 1; /* as in 04f */
   constexpr int AHEAD = steps_ahead(SIZE, STRIDE);
   const int pairs = p.C / 2, tiles_q = (p.Q + COLS - 1) / COLS, strips = (p.P + strip - 1) / strip;
@@ -137,9 +140,8 @@ typedef struct depthwise_wgrad_row {
   depthwise_wgrad_t kernel;
 } depthwise_wgrad_row;
 static const depthwise_wgrad_row table[] = {
-    {3, 1, depthwise_wgrad_kernel<3, 1>}, {3, 2, depthwise_wgrad_kernel<3, 2>},
-    {5, 1, depthwise_wgrad_kernel<5, 1>}, {5, 2, depthwise_wgrad_kernel<5, 2>},
-    {7, 1, depthwise_wgrad_kernel<7, 1>}, {7, 2, depthwise_wgrad_kernel<7, 2>},
+    {3, 1, depthwise_wgrad_kernel<3, 1>}, {3, 2, depthwise_wgrad_kernel<3, 2>}, {5, 1, depthwise_wgrad_kernel<5, 1>},
+    {5, 2, depthwise_wgrad_kernel<5, 2>}, {7, 1, depthwise_wgrad_kernel<7, 1>}, {7, 2, depthwise_wgrad_kernel<7, 2>},
 };
 
 /* The kernel for this filter; NULL: the plain one. */
@@ -167,7 +169,8 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
 
   /* As many parts as the GPU holds threads for, and no more than there are strips, than MOST_PARTS for 64 pairs, than an int counts, which indices are. */
   const int64_t walks = l->kernel ? (int64_t)p->N * ((p->P + l->strip - 1) / l->strip) * tiles_q : (int64_t)p->N * p->P;
-  const int64_t limits[] = {walks, held / pairs > 0 ? held / pairs : 1, (int64_t)MOST_PARTS * 64 / (pairs > 64 ? 64 : pairs), (INT_MAX - 1024) / ((int64_t)pairs * taps)};
+  const int64_t limits[] = {walks, held / pairs > 0 ? held / pairs : 1, (int64_t)MOST_PARTS * 64 / (pairs > 64 ? 64 : pairs),
+                            (INT_MAX - 1024) / ((int64_t)pairs * taps)};
   int64_t parts = INT_MAX;
   for (const int64_t limit : limits)
     if (limit < parts) parts = limit;
@@ -183,14 +186,12 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   const conv_problem &p = plan->operation.problem;
   const depthwise_wgrad_launch *l = plan_data<depthwise_wgrad_launch>(plan);
   float2 *found = (float2 *)b->workspace;
-  if (l->kernel)
-    l->kernel<<<l->blocks, THREADS, 0, stream>>>(p, l->strip, l->parts, (const __half2 *)b->x, (const __half2 *)b->y, found);
-  else
-    any_depthwise_wgrad_kernel<<<l->blocks, THREADS, 0, stream>>>(p, l->parts, (const __half2 *)b->x, (const __half2 *)b->y, found);
+  if (l->kernel) l->kernel<<<l->blocks, THREADS, 0, stream>>>(p, l->strip, l->parts, (const __half2 *)b->x, (const __half2 *)b->y, found);
+  else any_depthwise_wgrad_kernel<<<l->blocks, THREADS, 0, stream>>>(p, l->parts, (const __half2 *)b->x, (const __half2 *)b->y, found);
   const cudaError_t status = cudaGetLastError();
   if (status) return status;
   const int taps = p.R * p.S;
-  sum_parts_kernel<<<taps * ((p.C + 31) / 32), dim3(32, SUM_LANES), 0, stream>>>(p.C, taps, l->parts, (const float *)found, (__half *)b->w);
+  sum_parts_kernel<<<taps *((p.C + 31) / 32), dim3(32, SUM_LANES), 0, stream>>>(p.C, taps, l->parts, (const float *)found, (__half *)b->w);
   return cudaGetLastError();
 }
 

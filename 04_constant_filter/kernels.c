@@ -6,10 +6,10 @@ extern const conv_kernel constant_fprop, window_fprop, separable_fprop, large_fp
 extern const conv_kernel planes_fprop, planes_dgrad, planes_wgrad, large_dgrad, large_wgrad, rows_fprop;
 
 /* What a rule asks of a problem. */
-#define ASKS(name, condition)                                                                              \
-  static bool name(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {        \
-    (void)p, (void)pass, (void)device, (void)random;                                                       \
-    return condition;                                                                                      \
+#define ASKS(name, condition)                                                                       \
+  static bool name(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) { \
+    (void)p, (void)pass, (void)device, (void)random;                                                \
+    return condition;                                                                               \
   }
 ASKS(many_channels, p->C != p->groups)
 ASKS(few_filters, p->K <= 4) /* 04e copies and launches for each k */
@@ -17,7 +17,9 @@ ASKS(few_filters_random, p->K <= 4 && random)
 ASKS(large_filter, p->R * p->S >= 64)
 ASKS(wide_or_few, p->K <= 4 || (p->Q >= 56 && p->stride_h == 1 && p->stride_w == 1))
 
-static const conv_kernel *const kernels[] = {&constant_fprop, &window_fprop, &separable_fprop, &large_fprop, &banks_fprop, &depthwise_fprop, &depthwise_dgrad, &depthwise_wgrad, &large_dgrad, &planes_fprop, &planes_dgrad, &planes_wgrad, &large_wgrad, &rows_fprop};
+static const conv_kernel *const kernels[] = {&constant_fprop,  &window_fprop,    &separable_fprop, &large_fprop, &banks_fprop,
+                                             &depthwise_fprop, &depthwise_dgrad, &depthwise_wgrad, &large_dgrad, &planes_fprop,
+                                             &planes_dgrad,    &planes_wgrad,    &large_wgrad,     &rows_fprop};
 static const conv_choice rule[] = {
     {&constant_fprop, many_channels, "several input channels a group"},
     {&rows_fprop, few_filters_random, "9x9, at most 4 filters, random data (it has no error bound for others)"},

@@ -17,15 +17,19 @@
 #include "04_constant_filter/planes.cuh"
 
 /* The tap between row (or column) `in` and `out`; outside 0 to SIZE - 1: none. */
-template <int SIZE, int STRIDE, bool DGRAD> static __device__ constexpr int tap_of(int in, int out) { return (DGRAD ? out - STRIDE * in : in - STRIDE * out) + SIZE / 2; }
+template <int SIZE, int STRIDE, bool DGRAD> static __device__ constexpr int tap_of(int in, int out) {
+  return (DGRAD ? out - STRIDE * in : in - STRIDE * out) + SIZE / 2;
+}
 
 /* A lane: a strip of COLS columns of the coarse image, and the rows and columns of the fine one that belong to it. from: x or dy, to: y or dx.
  * WHOLE: a tile's columns of the fine image are all inside or all outside. The grid: groups, tasks, channels. */
 template <int SIZE, int STRIDE, int COLS, bool WHOLE, bool DGRAD>
-__global__ void __launch_bounds__(THREADS, SIZE == 7 ? 5 : 8) planes_kernel(conv_problem p, planes_walk walk, const float *__restrict__ from, const float *__restrict__ w, float *__restrict__ to) {
+__global__ void __launch_bounds__(THREADS, SIZE == 7 ? 5 : 8)
+    planes_kernel(conv_problem p, planes_walk walk, const float *__restrict__ from, const float *__restrict__ w, float *__restrict__ to) {
   constexpr int IN = DGRAD ? 1 : STRIDE, OUT = DGRAD ? STRIDE : 1; /* rows, per row of the coarse image */
   constexpr int IN_COLS = IN * COLS, OUT_COLS = OUT * COLS, OUT_ROWS = OUT * STRIP;
-  constexpr int BEFORE = DGRAD ? SIZE / 2 / STRIDE : SIZE / 2, AFTER = DGRAD ? (SIZE / 2 + STRIDE - 1) / STRIDE : SIZE / 2 - STRIDE + 1; /* what else my outputs need */
+  constexpr int BEFORE = DGRAD ? SIZE / 2 / STRIDE : SIZE / 2,
+                AFTER = DGRAD ? (SIZE / 2 + STRIDE - 1) / STRIDE : SIZE / 2 - STRIDE + 1; /* what else my outputs need */
   constexpr int IN_ROWS = BEFORE + IN * STRIP + AFTER;
   const int in_height = DGRAD ? p.P : p.H, in_width = DGRAD ? p.Q : p.W, out_height = DGRAD ? p.H : p.P, out_width = DGRAD ? p.W : p.Q;
 
@@ -119,7 +123,8 @@ typedef struct planes_row {
   planes_key key;
   planes_t fprop, dgrad;
 } planes_row;
-#define ROW(SIZE, STRIDE, COLS, WHOLE) {{SIZE, STRIDE, COLS, WHOLE}, planes_kernel<SIZE, STRIDE, COLS, WHOLE, false>, planes_kernel<SIZE, STRIDE, COLS, WHOLE, true>}
+#define ROW(SIZE, STRIDE, COLS, WHOLE) \
+  { {SIZE, STRIDE, COLS, WHOLE}, planes_kernel<SIZE, STRIDE, COLS, WHOLE, false>, planes_kernel<SIZE, STRIDE, COLS, WHOLE, true> }
 static const planes_row table[] = {
     ROW(3, 1, 4, true), ROW(3, 1, 2, true), ROW(3, 1, 1, true), ROW(3, 2, 2, true), ROW(3, 2, 1, true), ROW(3, 2, 1, false),
     ROW(5, 1, 4, true), ROW(5, 1, 2, true), ROW(5, 1, 1, true), ROW(5, 2, 2, true), ROW(5, 2, 1, true), ROW(5, 2, 1, false),

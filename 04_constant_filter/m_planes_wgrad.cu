@@ -22,8 +22,10 @@ static __host__ __device__ constexpr int resident_blocks(int size) { return size
 /* A block: every gridDim.x-th of a channel's tasks, WARPS times as many as a warp has segments at once. parts[k][tap][part], part = (blockIdx.y, .x).
  * WHOLE: as in 04l. The grid: shares of the tasks, groups, channels. */
 template <int SIZE, int STRIDE, int COLS, bool WHOLE>
-__global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) planes_wgrad_kernel(conv_problem p, planes_walk walk, const float *__restrict__ x, const float *__restrict__ dy, float *__restrict__ parts) {
-  constexpr int X_COLS = STRIDE * COLS, BEFORE = SIZE / 2, AFTER = SIZE / 2 - STRIDE + 1, ROWS = BEFORE + STRIDE * STRIP + AFTER; /* rows of x for a strip of dy */
+__global__ void __launch_bounds__(THREADS, resident_blocks(SIZE))
+    planes_wgrad_kernel(conv_problem p, planes_walk walk, const float *__restrict__ x, const float *__restrict__ dy, float *__restrict__ parts) {
+  constexpr int X_COLS = STRIDE * COLS, BEFORE = SIZE / 2, AFTER = SIZE / 2 - STRIDE + 1,
+                ROWS = BEFORE + STRIDE * STRIP + AFTER; /* rows of x for a strip of dy */
   const planes_lane me = planes_find(walk, blockIdx.y);
   const int k = blockIdx.z, c = k / walk.filters, warp = threadIdx.x / 32;
   const int x_col = me.tile * X_COLS, y_col = me.tile * COLS;
@@ -32,7 +34,8 @@ __global__ void __launch_bounds__(THREADS, resident_blocks(SIZE)) planes_wgrad_k
   float sum[SIZE * SIZE] = {};
   const int at_once = WARPS * walk.segments;
 #pragma unroll 1
-  for (int first = blockIdx.x * at_once; first < walk.tasks; first += gridDim.x * at_once) { /* uniform, so that the shuffles below need no second version for a divided warp */
+  /* Uniform, so that the shuffles below need no second version for a divided warp. */
+  for (int first = blockIdx.x * at_once; first < walk.tasks; first += gridDim.x * at_once) {
     const int task = first + warp * walk.segments + me.segment, n = (unsigned)task / walk.strips, strip = (unsigned)task % walk.strips;
     const int first_h = strip * (STRIDE * STRIP) - BEFORE, first_p = strip * STRIP;
     const int h_end = reads_x && task < walk.tasks ? p.H : 0, p_end = reads_dy && task < walk.tasks ? p.P : 0;
@@ -106,7 +109,8 @@ typedef struct planes_wgrad_row {
   planes_key key;
   planes_wgrad_t kernel;
 } planes_wgrad_row;
-#define ROW(SIZE, STRIDE, COLS, WHOLE) {{SIZE, STRIDE, COLS, WHOLE}, planes_wgrad_kernel<SIZE, STRIDE, COLS, WHOLE>}
+#define ROW(SIZE, STRIDE, COLS, WHOLE) \
+  { {SIZE, STRIDE, COLS, WHOLE}, planes_wgrad_kernel<SIZE, STRIDE, COLS, WHOLE> }
 static const planes_wgrad_row table[] = {
     ROW(3, 1, 4, true), ROW(3, 1, 2, true), ROW(3, 1, 1, true), ROW(3, 2, 2, true), ROW(3, 2, 1, true), ROW(3, 2, 1, false),
     ROW(5, 1, 4, true), ROW(5, 1, 2, true), ROW(5, 1, 1, true), ROW(5, 2, 2, true), ROW(5, 2, 1, true), ROW(5, 2, 1, false),
@@ -135,7 +139,8 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
     const planes_walk walk = l->walk = planes_plan(p, p->P, STRIP);
     /* Blocks that share a channel: enough for MOST_PARTS blocks in all, which is more than a GPU holds, but none with less than four rounds of work. It
      * does not depend on the GPU, as the result does on it. */
-    const int rounds = (walk.tasks + WARPS * walk.segments - 1) / (WARPS * walk.segments), wanted = (MOST_PARTS + p->K * walk.groups - 1) / (p->K * walk.groups), most = (rounds + 3) / 4;
+    const int rounds = (walk.tasks + WARPS * walk.segments - 1) / (WARPS * walk.segments),
+              wanted = (MOST_PARTS + p->K * walk.groups - 1) / (p->K * walk.groups), most = (rounds + 3) / 4;
     const int share = wanted < most ? wanted : most;
     l->parts = share * walk.groups;
     l->grid = dim3(share, walk.groups, p->K);

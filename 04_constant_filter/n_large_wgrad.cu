@@ -21,14 +21,15 @@ enum { THREADS = 128, TAPS = 16, STEP = 8, BP = 8, BQ = 64, MOST_BLOCKS = 1024 }
 
 /* How a block divides its work. A band: BP x BQ pixels of dy in one image. */
 typedef struct layout {
-  int group, tiles;              /* threads that have all taps, or that have them in so many blocks */
-  int width, pitch, height;      /* pixels of x under a band: columns, floats from row to row, rows */
-  int bands_q, bands_p, bands;   /* in a row of dy, in a column, of all images */
+  int group, tiles;            /* threads that have all taps, or that have them in so many blocks */
+  int width, pitch, height;    /* pixels of x under a band: columns, floats from row to row, rows */
+  int bands_q, bands_p, bands; /* in a row of dy, in a column, of all images */
 } layout;
 
 /* A block: every gridDim.x-th band of channel blockIdx.z. parts[k][r][s][blockIdx.x]. A block has several groups of threads, which take turns with the rows of
  * a band. */
-__global__ void __launch_bounds__(THREADS, 6) large_wgrad_kernel(conv_problem p, layout l, const float *__restrict__ x, const float *__restrict__ dy, float *__restrict__ parts) {
+__global__ void __launch_bounds__(THREADS, 6)
+    large_wgrad_kernel(conv_problem p, layout l, const float *__restrict__ x, const float *__restrict__ dy, float *__restrict__ parts) {
   extern __shared__ float4 shared[];
   float *tile = (float *)shared, *gradient = tile + l.height * l.pitch; /* [height][pitch], [BP][BQ] */
   const int k = blockIdx.z, c = k / (p.K / p.C), lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -26,11 +26,22 @@
 #include "common/ptx/ptx.cuh"
 
 enum {
-  SIZE = 9, PAD = SIZE / 2, GROUPS = SIZE / 3, POINTS = 4, /* groups of taps in a row; m0 .. m3 */
-  THREADS = 128, WARPS = THREADS / 32, RESIDENT = 3,       /* blocks of a multiprocessor */
-  TILES = 2, COLS = 2 * TILES, BQ = THREADS * COLS,        /* tiles: of two outputs */
-  WINDOW = PAD + COLS + PAD, HALO = 2 * PAD / 4,           /* quads of pixels that a warp needs beside those above its outputs */
-  ROW = 64, STEP = 2 * ROW, RING = 4 * STEP, AHEAD = 3     /* quads of a row, of two, of a warp's ring; steps on their way */
+  SIZE = 9,
+  PAD = SIZE / 2,
+  GROUPS = SIZE / 3,
+  POINTS = 4, /* groups of taps in a row; m0 .. m3 */
+  THREADS = 128,
+  WARPS = THREADS / 32,
+  RESIDENT = 3, /* blocks of a multiprocessor */
+  TILES = 2,
+  COLS = 2 * TILES,
+  BQ = THREADS * COLS, /* tiles: of two outputs */
+  WINDOW = PAD + COLS + PAD,
+  HALO = 2 * PAD / 4, /* quads of pixels that a warp needs beside those above its outputs */
+  ROW = 64,
+  STEP = 2 * ROW,
+  RING = 4 * STEP,
+  AHEAD = 3 /* quads of a row, of two, of a warp's ring; steps on their way */
 };
 static_assert(RING == (AHEAD + 1) * STEP && (RING & (RING - 1)) == 0, "the rows to be read follow those to be overwritten; a power of two needs no division");
 static_assert(ROW >= 32 + HALO && 2 * HALO <= 32 && PAD % 4 == 0 && TILES == 2, "a row holds a warp's quads; a thread writes one");
@@ -74,7 +85,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) rows_kernel(conv_problem p,
 #pragma unroll
   for (int i = 0; i < AHEAD; i++) copy_rows(i * STEP);
 
-  int slot = AHEAD * STEP; /* the next rows' */
+  int slot = AHEAD * STEP;                 /* the next rows' */
   float sum[SIZE - 1][TILES][POINTS] = {}; /* m of the output rows under way, the oldest first */
 #pragma unroll 1
   for (int row = 1 - SIZE; row < rows; row += 2) { /* the first of the two output rows that are complete after this step */
@@ -175,7 +186,8 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   return cudaSuccess;
 }
 
-/* Sums of pixels and of taps at the three points of an output have the norm 5^(1/2), where the formula has 3^(1/2) (05h says why); a window's sums round a few times more. */
+/* Sums of pixels and of taps at the three points of an output have the norm 5^(1/2), where the formula has 3^(1/2) (05h says why); a window's sums round a
+ * few times more. */
 static double growth(const conv_problem *p, bool random) {
   (void)p;
   return random ? sqrt(5.0 / 3) * growth_chain_fp32(SIZE * GROUPS + 8, true) : INFINITY;

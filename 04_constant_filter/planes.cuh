@@ -17,13 +17,13 @@
 enum { WARPS = 4, THREADS = 32 * WARPS, STRIP = 7 /* rows of the coarse image that a segment has: many images have 7, 14, 28 or 56 */ };
 
 typedef struct planes_walk {
-  int tiles, margin;       /* a segment's tiles; lanes before and after them that only load */
-  unsigned lanes;          /* of a segment. unsigned: a division takes half the instructions */
-  int segments;            /* of a warp */
-  int groups;              /* segments that a row is cut into */
-  unsigned strips;         /* of a plane */
-  int tasks;               /* of a channel: images * strips */
-  unsigned filters;        /* of a channel of x: K / C */
+  int tiles, margin; /* a segment's tiles; lanes before and after them that only load */
+  unsigned lanes;    /* of a segment. unsigned: a division takes half the instructions */
+  int segments;      /* of a warp */
+  int groups;        /* segments that a row is cut into */
+  unsigned strips;   /* of a plane */
+  int tasks;         /* of a channel: images * strips */
+  unsigned filters;  /* of a channel of x: K / C */
 } planes_walk;
 
 /* Which lane I am. place: in my segment, 0 to lanes - 1; tile: of my row, may lie outside. owns: the tile is mine, not only loaded. */
@@ -43,7 +43,8 @@ static __device__ __forceinline__ planes_lane planes_find(planes_walk walk, int 
 }
 
 /* COUNT neighbouring columns in one load if `whole`; then the last column is inside if the first is. */
-template <int COUNT, bool WHOLE> static __device__ __forceinline__ void load_columns(float (&columns)[COUNT], const float *from, bool inside, bool last_inside) {
+template <int COUNT, bool WHOLE>
+static __device__ __forceinline__ void load_columns(float (&columns)[COUNT], const float *from, bool inside, bool last_inside) {
   if constexpr (COUNT == 4) {
     const float4 four = inside ? *(const float4 *)from : make_float4(0, 0, 0, 0);
     columns[0] = four.x, columns[1] = four.y, columns[2] = four.z, columns[3] = four.w;
@@ -57,11 +58,14 @@ template <int COUNT, bool WHOLE> static __device__ __forceinline__ void load_col
 }
 
 /* A lane's columns of a row, and BEFORE and AFTER more from its neighbours. All 32 lanes of a warp call it together. */
-template <int BEFORE, int COUNT, int AFTER> static __device__ __forceinline__ void widen_row(float (&row)[BEFORE + COUNT + AFTER], const float (&mine)[COUNT], int place, int lanes) {
+template <int BEFORE, int COUNT, int AFTER>
+static __device__ __forceinline__ void widen_row(float (&row)[BEFORE + COUNT + AFTER], const float (&mine)[COUNT], int place, int lanes) {
 #pragma unroll
   for (int j = 0; j < BEFORE + COUNT + AFTER; j++) {
     const int away = (j - BEFORE + 32 * COUNT) / COUNT - 32, column = (j - BEFORE + 32 * COUNT) % COUNT; /* lanes to the right; which of its columns */
-    row[j] = away < 0 ? __shfl_up_sync(0xffffffff, mine[column], -away) : away > 0 ? __shfl_down_sync(0xffffffff, mine[column], away) : mine[column]; /* away is known when compiling */
+    row[j] = away < 0   ? __shfl_up_sync(0xffffffff, mine[column], -away)
+             : away > 0 ? __shfl_down_sync(0xffffffff, mine[column], away)
+                        : mine[column]; /* away is known when compiling */
     if (away != 0 && (place + away < 0 || place + away >= lanes)) row[j] = 0;
   }
 }
@@ -71,7 +75,8 @@ template <int BEFORE, int COUNT, int AFTER> static __device__ __forceinline__ vo
 /* 3x3, 5x5 or 7x7, padding SIZE / 2 before the image, no dilation, one stride of 1 or 2; sizes that a grid has room for. */
 static inline bool planes_have(const conv_problem *p) {
   const bool square = p->R == p->S && (p->S == 3 || p->S == 5 || p->S == 7) && p->pad_top == p->S / 2 && p->pad_left == p->S / 2;
-  const bool in_a_grid = p->K <= 65535 && p->N * (p->P / STRIP + p->H / STRIP + 1) <= 65535 && p->W <= 1 << 20 && p->Q <= 1 << 20; /* its second and third dimension */
+  const bool in_a_grid =
+      p->K <= 65535 && p->N * (p->P / STRIP + p->H / STRIP + 1) <= 65535 && p->W <= 1 << 20 && p->Q <= 1 << 20; /* its second and third dimension */
   return square && in_a_grid && p->dil_h == 1 && p->dil_w == 1 && p->stride_h == p->stride_w && p->stride_h <= 2;
 }
 
@@ -99,7 +104,8 @@ static inline void planes_words(conv_plan *plan, const planes_walk *walk, int co
 
 /* `rows`: of the image whose rows the strips divide, `strip` of them each. */
 static inline planes_walk planes_plan(const conv_problem *p, int rows, int strip) {
-  const int cols = planes_cols(p), fine = p->stride_w * cols, in_y = (p->Q + cols - 1) / cols, in_x = (p->W + fine - 1) / fine, tiles = in_y > in_x ? in_y : in_x;
+  const int cols = planes_cols(p), fine = p->stride_w * cols, in_y = (p->Q + cols - 1) / cols, in_x = (p->W + fine - 1) / fine,
+            tiles = in_y > in_x ? in_y : in_x;
   planes_walk walk;
   walk.margin = tiles <= 32 ? 0 : (p->S / 2 + fine - 1) / fine;
   walk.groups = (tiles + 31 - 2 * walk.margin) / (32 - 2 * walk.margin);

@@ -24,7 +24,8 @@ __global__ void __launch_bounds__(THREADS) im2col_kernel(conv_problem p, const f
   const int row = blockIdx.x / blocks, pixel = blockIdx.x % blocks * THREADS + threadIdx.x;
   if (pixel >= pixels) return;
   const int c = row / (p.R * p.S), r = row / p.S % p.R, s = row % p.S;
-  const int n = pixel / (p.P * p.Q), in_h = pixel / p.Q % p.P * p.stride_h - p.pad_top + r * p.dil_h, in_w = pixel % p.Q * p.stride_w - p.pad_left + s * p.dil_w;
+  const int n = pixel / (p.P * p.Q), in_h = pixel / p.Q % p.P * p.stride_h - p.pad_top + r * p.dil_h,
+            in_w = pixel % p.Q * p.stride_w - p.pad_left + s * p.dil_w;
   const bool inside = in_h >= 0 && in_h < p.H && in_w >= 0 && in_w < p.W;
   columns[row * pixels + pixel] = inside ? x[((n * p.C + c) * p.H + in_h) * p.W + in_w] : 0;
 }
@@ -84,7 +85,8 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
   const int64_t columns = (int64_t)p->C * p->R * p->S * p->N * p->P * p->Q;
   if (columns > INT_MAX - 1024) return "the columns have 2^31 elements or more (indices are 32-bit)";
   const int pixels = p->N * p->P * p->Q, group_k = p->K / p->groups;
-  *plan_data<im2col_plan>(plan) = {.im2col = p->C * p->R * p->S * ((pixels + THREADS - 1) / THREADS), .matmul = (pixels + BN - 1) / BN * p->groups * ((group_k + BM - 1) / BM)};
+  *plan_data<im2col_plan>(plan) = {.im2col = p->C * p->R * p->S * ((pixels + THREADS - 1) / THREADS),
+                                   .matmul = (pixels + BN - 1) / BN * p->groups * ((group_k + BM - 1) / BM)};
   plan->workspace_bytes = (size_t)columns * sizeof(float);
   return NULL;
 }

@@ -22,7 +22,8 @@ enum { PARTS = COPY_ROWS };
 
 /* A block of 2 BM threads: y[n, BM filters of a group, BN pixels], pixels counted over all images. ROWS: pixels are copied 16 bytes at a time. */
 template <int BM, bool ROWS>
-__global__ void __launch_bounds__(2 * BM, 256 / BM) pipelined_kernel(conv_problem p, const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y) {
+__global__ void __launch_bounds__(2 * BM, 256 / BM)
+    pipelined_kernel(conv_problem p, const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y) {
   constexpr int THREADS = 2 * BM, PITCH = BM + 4, FLOATS = BK * (PITCH + BN), B_COPIES = BK * (ROWS ? BN / 4 : BN) / THREADS, B_PART = B_COPIES / PARTS;
   static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && THREADS == BM / TM * (BN / TN), "a thread has TM x TN sums");
   extern __shared__ float4 shared[];
@@ -94,8 +95,10 @@ typedef struct instance {
   void (*kernel)(conv_problem p, const float *x, const float *w, float *y);
 } instance;
 
-static const instance instances[] = {
-    {false, 64, pipelined_kernel<64, false>}, {false, 128, pipelined_kernel<128, false>}, {true, 64, pipelined_kernel<64, true>}, {true, 128, pipelined_kernel<128, true>}};
+static const instance instances[] = {{false, 64, pipelined_kernel<64, false>},
+                                     {false, 128, pipelined_kernel<128, false>},
+                                     {true, 64, pipelined_kernel<64, true>},
+                                     {true, 128, pipelined_kernel<128, true>}};
 
 typedef struct gemm_plan {
   const instance *row;
@@ -111,7 +114,9 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
   const instance *row = instances;
   while (row->rows != pixels_are_rows(p) || row->bm != bm) row++; /* there is one */
   gemm_plan *mine = plan_data<gemm_plan>(plan);
-  *mine = {.row = row, .blocks = (pixels + BN - 1) / BN * p->groups * ((group_k + bm - 1) / bm), .shared = (size_t)(2 * BK * (bm + 4 + BN)) * sizeof(float) + table_bytes(p)};
+  *mine = {.row = row,
+           .blocks = (pixels + BN - 1) / BN * p->groups * ((group_k + bm - 1) / bm),
+           .shared = (size_t)(2 * BK * (bm + 4 + BN)) * sizeof(float) + table_bytes(p)};
   tile_words(plan, bm, BN, 1, mine->blocks);
   const cudaError_t status = allow_shared(row->kernel, mine->shared);
   return status ? plan_failed(plan, status) : NULL;
@@ -119,7 +124,8 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
 
 static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const gemm_plan *mine = plan_data<gemm_plan>(plan);
-  mine->row->kernel<<<mine->blocks, 2 * mine->row->bm, mine->shared, stream>>>(plan->operation.problem, (const float *)b->x, (const float *)b->w, (float *)b->y);
+  mine->row->kernel<<<mine->blocks, 2 * mine->row->bm, mine->shared, stream>>>(plan->operation.problem, (const float *)b->x, (const float *)b->w,
+                                                                               (float *)b->y);
   return cudaGetLastError();
 }
 

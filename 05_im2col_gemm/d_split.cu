@@ -6,8 +6,8 @@
  * Change:   against 05c a block begins and ends where its slice does, and writes to its slice's part of the workspace. With one slice it is 05c, whose
  *           copies and loop stand in pipeline.h.
  * Order:    the slices are added first to last, whichever was done first: the same sums in every run, to the bit. Atomic additions are not.
- * Model:    how many slices, and tiles of 64 or of 128 filters, is decided by split_for() in split.h: it estimates the clocks of the fullest multiprocessor, and
- *           those of writing, reading and adding the slices, for each choice, and takes the least.
+ * Model:    how many slices, and tiles of 64 or of 128 filters, is decided by split_for() in split.h: it estimates the clocks of the fullest multiprocessor,
+ *           and those of writing, reading and adding the slices, for each choice, and takes the least.
  * Sizes:    R + S up to 30, as in 05m.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
@@ -27,7 +27,8 @@ typedef struct output {
 /* A block of 2 BM threads: BM filters of a group x BN pixels, counted over all images; slice blockIdx.y of their sums.
  * ROWS: pixels are copied 16 bytes at a time. */
 template <int BM, bool ROWS>
-__global__ void __launch_bounds__(2 * BM, 256 / BM) split_kernel(conv_problem p, int slice_steps, const float *__restrict__ x, const float *__restrict__ w, output out) {
+__global__ void __launch_bounds__(2 * BM, 256 / BM)
+    split_kernel(conv_problem p, int slice_steps, const float *__restrict__ x, const float *__restrict__ w, output out) {
   constexpr int THREADS = 2 * BM, PITCH = BM + 4, FLOATS = BK * (PITCH + BN);
   static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && THREADS == BM / TM * (BN / TN), "a thread has TM x TN sums");
   extern __shared__ float4 shared[];
@@ -55,7 +56,8 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) split_kernel(conv_problem p,
     const int part = ROWS ? l - 2 : l % 2 ? (l - 3) / 2 : ALL;
     if (l > 1 && part >= 0 && part < PARTS) copy_part<BM, ROWS>(g, w, table, stage, filter, plane, FLOATS - now, part);
   });
-  store_tile(sum, out.to + (int)blockIdx.y * p.K * out.image, p.K, out.image, out.pixels, group * group_k + first_k + my_row, (group + 1) * group_k, first_pixel + my_col, out.image % 4 == 0);
+  store_tile(sum, out.to + (int)blockIdx.y * p.K * out.image, p.K, out.image, out.pixels, group * group_k + first_k + my_row, (group + 1) * group_k,
+             first_pixel + my_col, out.image % 4 == 0);
 }
 
 /* y = the sum of all slices, first to last. A thread: one output. */

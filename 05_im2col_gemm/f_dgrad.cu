@@ -27,14 +27,16 @@ enum { SUM_THREADS = 128, MOST_SLICES = 32, ADDED_C = 8, MOST_CLASSES = 65535 /*
 /* Sums of BM channels of a class's pixels, to dx from their first channel on: half of the channels at a time through shared memory, sums[BM / 2][BN + 4], so
  * that neighbouring lanes store neighbouring pixels of the class, and the columns beside them that have no taps. */
 template <int BM>
-static __device__ __forceinline__ void store_class(const float (&sum)[TM][TN], float *shared, const conv_problem &p, const pixel_class &in, int class_h, int class_w, float *dx, int first_pixel, int end_c) {
+static __device__ __forceinline__ void store_class(const float (&sum)[TM][TN], float *shared, const conv_problem &p, const pixel_class &in, int class_h,
+                                                   int class_w, float *dx, int first_pixel, int end_c) {
   constexpr int THREADS = 2 * BM, PITCH = BN + 4;
   const int image = in.rows * in.cols, pixels = p.N * image, thread = threadIdx.x, my_row = tile_row(thread), my_col = tile_col(thread);
 #pragma unroll
   for (int half = 0; half < 2; half++) {
     __syncthreads(); /* nobody reads what was there any more */
 #pragma unroll
-    for (int t = 0; t < TM * TN / 2; t += 4) store_quad(shared + (my_row / WARP_M * 16 + my_row % WARP_M + t / TN) * PITCH + my_col + quad_col(t % TN), &sum[half * 4 + t / TN][t % TN]);
+    for (int t = 0; t < TM * TN / 2; t += 4)
+      store_quad(shared + (my_row / WARP_M * 16 + my_row % WARP_M + t / TN) * PITCH + my_col + quad_col(t % TN), &sum[half * 4 + t / TN][t % TN]);
     __syncthreads(); /* the sums are there */
     for (int e = thread % BN; e < BN * in.wide; e += BN) {
       const int column = e / in.wide, beside = e % in.wide, pixel = first_pixel + column;
@@ -53,7 +55,8 @@ static __device__ __forceinline__ void store_class(const float (&sum)[TM][TN], f
 /* A block of 2 BM threads: BM channels of a group x BN pixels of a class, counted over all images; slice blockIdx.y of their sums. The row class
  * with most taps, first_h, comes first. */
 template <int BM>
-__global__ void __launch_bounds__(2 * BM, 256 / BM) dgrad_kernel(conv_problem p, int slice_steps, int first_h, const float *__restrict__ dy, const float *__restrict__ w, float *dx, float *parts) {
+__global__ void __launch_bounds__(2 * BM, 256 / BM)
+    dgrad_kernel(conv_problem p, int slice_steps, int first_h, const float *__restrict__ dy, const float *__restrict__ w, float *dx, float *parts) {
   constexpr int THREADS = 2 * BM, PITCH = BM + 4, FLOATS = BK * (PITCH + BN), B_COPIES = BK * BN / THREADS, B_PART = B_COPIES / PARTS;
   static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && THREADS == BM / TM * (BN / TN), "a thread has TM x TN sums");
   extern __shared__ float4 shared[];
@@ -81,7 +84,8 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) dgrad_kernel(conv_problem p,
       w_table[i] = (k * group_c * p.R + tap_r) * p.S + tap_s;
     }
 
-    /* What this thread copies of the filters: elements a_l and a_l + COPY_K of every BK, of channels a_c, a_c + BM / 4, ... (past the last channel: of the last). */
+    /* What this thread copies of the filters: elements a_l and a_l + COPY_K of every BK, of channels a_c, a_c + BM / 4, ... (past the last channel: of the
+     * last). */
     const int a_l = thread % COPY_K, a_c = thread / COPY_K, period = first * BK / (PERIOD * filter);
     const float *a_from = w + (group * group_k + period * PERIOD) * group_c * p.R * p.S;
     int a_row[4];
@@ -144,12 +148,12 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) dgrad_kernel(conv_problem p,
   if (in.slices > 1) dx = parts + (((int)blockIdx.y * classes_h + class_h) * classes_w + class_w) * p.C * to_image;
   if (in.slices > 1 || (p.stride_h == 1 && p.stride_w == 1 && image % 4 == 0))
     store_tile(sum, dx, p.C, to_image, pixels, group * group_c + first_c + my_row, (group + 1) * group_c, first_pixel + my_col, true);
-  else
-    store_class<BM>(sum, buffers, p, in, class_h, class_w, dx + (group * group_c + first_c) * p.H * p.W, first_pixel, end_c);
+  else store_class<BM>(sum, buffers, p, in, class_h, class_w, dx + (group * group_c + first_c) * p.H * p.W, first_pixel, end_c);
 }
 
 /* dx = the sum of all slices, first to last, of classes that have more than one: class (blockIdx.z, blockIdx.y). A thread: ADDED_C channels of a pixel. */
-__global__ void __launch_bounds__(SUM_THREADS) add_image_slices_kernel(conv_problem p, int slice_steps, const float *__restrict__ parts, float *__restrict__ dx) {
+__global__ void __launch_bounds__(SUM_THREADS)
+    add_image_slices_kernel(conv_problem p, int slice_steps, const float *__restrict__ parts, float *__restrict__ dx) {
   const int class_h = blockIdx.z, class_w = blockIdx.y, row = row_of(p), blocks = (row + SUM_THREADS - 1) / SUM_THREADS;
   const pixel_class in = class_of(p, class_h, class_w, slice_steps);
   const int first_c = blockIdx.x / blocks * ADDED_C, pixel = blockIdx.x % blocks * SUM_THREADS + threadIdx.x, image = in.rows * in.cols;
@@ -171,15 +175,14 @@ __global__ void __launch_bounds__(SUM_THREADS) add_image_slices_kernel(conv_prob
 /* ---------------------------------------------------------------- host */
 
 /* Tiles of a class, as many as the largest has. */
-static int64_t tiles_of(const conv_problem *p, int bm) {
-  return ((int64_t)row_of(*p) + BN - 1) / BN * p->groups * ((p->C / p->groups + bm - 1) / bm);
-}
+static int64_t tiles_of(const conv_problem *p, int bm) { return ((int64_t)row_of(*p) + BN - 1) / BN * p->groups * ((p->C / p->groups + bm - 1) / bm); }
 
 static const char *unsupported(const conv_problem *p, const conv_device *device) {
   if (p->R + p->S > LAST_PERIOD) return "R + S exceeds 30";
   const char *why = plain_unsupported(p, device);
   if (why) return why;
-  if (classes_of(p->stride_h, p->H) > MOST_CLASSES || classes_of(p->stride_w, p->W) > MOST_CLASSES) return "more than 65535 classes of rows or of columns (a stride)";
+  if (classes_of(p->stride_h, p->H) > MOST_CLASSES || classes_of(p->stride_w, p->W) > MOST_CLASSES)
+    return "more than 65535 classes of rows or of columns (a stride)";
   if (tiles_of(p, 64) * classes_of(p->stride_w, p->W) > INT_MAX) return "2^31 tiles or more (gridDim.x)";
   const int64_t rows = (p->H - 1) / p->stride_h + 1, cols = (p->W - 1) / p->stride_w + 1, beyond = (rows > p->P ? rows - p->P : 0) * p->Q + cols; /* dy's end */
   return problem_y_count(p) + beyond > INT_MAX - 1024 ? "dy and what windows of dx begin behind it have 2^31 elements or more (offsets are 32-bit)" : NULL;
@@ -253,7 +256,8 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   const conv_problem *p = &plan->operation.problem;
   const gemm_plan *mine = plan_data<gemm_plan>(plan);
   const int steps = mine->cut.slice_steps;
-  mine->row->kernel<<<mine->blocks, 2 * mine->cut.bm, mine->shared, stream>>>(*p, steps, mine->first_h, (const float *)b->y, (const float *)b->w, (float *)b->x, (float *)b->workspace);
+  mine->row->kernel<<<mine->blocks, 2 * mine->cut.bm, mine->shared, stream>>>(*p, steps, mine->first_h, (const float *)b->y, (const float *)b->w, (float *)b->x,
+                                                                              (float *)b->workspace);
   if (mine->cut.slices > 1) add_image_slices_kernel<<<mine->adders, SUM_THREADS, 0, stream>>>(*p, steps, (const float *)b->workspace, (float *)b->x);
   return cudaGetLastError();
 }

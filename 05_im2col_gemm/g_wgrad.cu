@@ -27,12 +27,13 @@ typedef struct output {
 
 /* A block of 2 BM threads: BM filters of a group x BN columns; slice blockIdx.y of their sums. */
 template <int BM>
-__global__ void __launch_bounds__(2 * BM, 256 / BM) wgrad_kernel(conv_problem p, int slice_steps, const float *__restrict__ x, const float *__restrict__ dy, output out) {
+__global__ void __launch_bounds__(2 * BM, 256 / BM)
+    wgrad_kernel(conv_problem p, int slice_steps, const float *__restrict__ x, const float *__restrict__ dy, output out) {
   constexpr int THREADS = 2 * BM, PITCH = BM + 4, FLOATS = BK * (PITCH + B_PITCH), LANES = THREADS / COPY_K, A_COPIES = BM / LANES, B_COPIES = BN / LANES;
   static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && THREADS == BM / TM * (BN / TN), "a thread has TM x TN sums");
   extern __shared__ float4 shared[];
-  float *buffers = (float *)shared;           /* two of: [BK][PITCH] of dy, [BK][B_PITCH] of the columns */
-  int2 *table = (int2 *)(buffers + 2 * FLOATS); /* [BN] of { offset, bits } */
+  float *buffers = (float *)shared;                                   /* two of: [BK][PITCH] of dy, [BK][B_PITCH] of the columns */
+  int2 *table = (int2 *)(buffers + 2 * FLOATS);                       /* [BN] of { offset, bits } */
   int *row_bits = (int *)(table + BN), *column_bits = row_bits + p.P; /* [P], [Q]: what of a window lies outside */
 
   const int group_c = p.C / p.groups, group_k = p.K / p.groups, tiles_k = (group_k + BM - 1) / BM, columns = group_c * p.R * p.S;
@@ -108,10 +109,8 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) wgrad_kernel(conv_problem p,
 #pragma unroll
     for (int j = 0; j < TN; j++) {
       if (my_column + quad_col(j) >= out.row || (j % 4 && out.row % 4 == 0)) continue;
-      if (j % 4 == 0 && out.row % 4 == 0)
-        store_quad(to + quad_row(i) * out.row + quad_col(j), &sum[i][j]);
-      else
-        to[quad_row(i) * out.row + quad_col(j)] = sum[i][j];
+      if (j % 4 == 0 && out.row % 4 == 0) store_quad(to + quad_row(i) * out.row + quad_col(j), &sum[i][j]);
+      else to[quad_row(i) * out.row + quad_col(j)] = sum[i][j];
     }
   }
 }
@@ -134,7 +133,9 @@ static const char *unsupported(const conv_problem *p, const conv_device *device)
   const char *why = plain_unsupported(p, device);
   if (why) return why;
   const double before = (double)p->pad_top * p->W + p->pad_left, strides = (double)p->P * p->stride_h * p->W + ((double)p->Q + (int)COPY_K) * p->stride_w;
-  return (double)problem_x_count(p) + before > INT_MAX - 1024 || strides > INT_MAX ? "x, with its padding or over all strides, has 2^31 elements or more (offsets are 32-bit)" : NULL;
+  return (double)problem_x_count(p) + before > INT_MAX - 1024 || strides > INT_MAX
+             ? "x, with its padding or over all strides, has 2^31 elements or more (offsets are 32-bit)"
+             : NULL;
 }
 
 static int columns_of(const conv_problem *p) { return p->C / p->groups * p->R * p->S; }

@@ -2,7 +2,8 @@
  *
  * The reduction counts c, r, s. After PERIOD channels, R * S times BK elements, the taps repeat: a table of these PERIOD * R * S elements in shared memory
  * holds how far each lies from its window's first pixel, and its filter row and column as bits. A thread copies for one and the same pixel all the time; it
- * knows which of that window's rows and columns lie outside the image, as bits too. Where pixels are rows of a matrix as they stand (ROWS), there is no table. */
+ * knows which of that window's rows and columns lie outside the image, as bits too. Where pixels are rows of a matrix as they stand (ROWS), there is no
+ * table. */
 #pragma once
 #include <cuda_runtime.h>
 
@@ -46,15 +47,18 @@ template <int UNROLLED> static __device__ __forceinline__ int outside(const conv
 }
 
 /* For the tile of a block, whose table this is. */
-template <int BM, bool ROWS> static __device__ __forceinline__ gather gather_begin(const conv_problem &p, const float *x, int *table, int group, int first_k, int first_pixel) {
+template <int BM, bool ROWS>
+static __device__ __forceinline__ gather gather_begin(const conv_problem &p, const float *x, int *table, int group, int first_k, int first_pixel) {
   constexpr int THREADS = 2 * BM, B_LANES = ROWS ? BN / 4 : BN, B_COPIES = BK * B_LANES / THREADS;
-  const int group_c = p.C / p.groups, group_k = p.K / p.groups, filter = p.R * p.S, terms = group_c * filter, image = p.P * p.Q, plane = p.H * p.W, thread = threadIdx.x;
+  const int group_c = p.C / p.groups, group_k = p.K / p.groups, filter = p.R * p.S, terms = group_c * filter, image = p.P * p.Q, plane = p.H * p.W,
+            thread = threadIdx.x;
   gather g;
   g.a_l = thread % COPY_K, g.a_k = thread / COPY_K, g.a_left = terms - g.a_l;
 #pragma unroll
   for (int i = 0; i < COPY_ROWS; i++) g.a_at[i] = (group * group_k + min(first_k + g.a_k + i * (BM / COPY_ROWS), group_k - 1)) * terms + g.a_l;
   g.b_l = thread / B_LANES * B_COPIES, g.b_column = thread % B_LANES * (BN / B_LANES), g.b_left = terms, g.position = 0;
-  const int pixel = first_pixel + g.b_column, n = pixel / image, in_h = pixel / p.Q % p.P * p.stride_h - p.pad_top, in_w = pixel % p.Q * p.stride_w - p.pad_left;
+  const int pixel = first_pixel + g.b_column, n = pixel / image, in_h = pixel / p.Q % p.P * p.stride_h - p.pad_top,
+            in_w = pixel % p.Q * p.stride_w - p.pad_left;
   g.b_from = x + (n * p.C + group * group_c) * plane + in_h * p.W + in_w, g.missing = pixel < p.N * image ? 0 : ALL;
   if (ROWS) {
     g.b_from += g.b_l * plane, g.b_left = g.missing ? 0 : terms - g.b_l;
@@ -98,7 +102,8 @@ template <bool ROWS> static __device__ __forceinline__ void gather_skip(gather &
 /* ---------------------------------------------------------------- host */
 
 static inline bool pixels_are_rows(const conv_problem *p) {
-  return p->R * p->S == 1 && p->stride_h == 1 && p->stride_w == 1 && p->P == p->H && p->Q == p->W && p->pad_top == 0 && p->pad_left == 0 && p->P * p->Q % 4 == 0;
+  return p->R * p->S == 1 && p->stride_h == 1 && p->stride_w == 1 && p->P == p->H && p->Q == p->W && p->pad_top == 0 && p->pad_left == 0 &&
+         p->P * p->Q % 4 == 0;
 }
 
 static inline const char *gather_unsupported(const conv_problem *p, const conv_device *device) {

@@ -53,5 +53,7 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   return winograd_launch<2, true>(plan_data<winograd_plan>(plan), (const float *)b->y, (const float *)b->w, (float *)b->x, (float *)b->workspace, stream);
 }
 
-WINOGRAD_ROW(winograd_fprop, "05h", "Winograd: 2 x 2 outputs by 16 multiplications", PASS_FPROP, winograd_plan_for<2>, launch_fprop, growth_fprop, EXACT_FACTOR);
-WINOGRAD_ROW(winograd_dgrad, "05h", "Winograd: 2 x 2 outputs by 16 multiplications", PASS_DGRAD, winograd_plan_for<2>, launch_dgrad, growth_dgrad, EXACT_FACTOR);
+WINOGRAD_ROW(winograd_fprop, "05h", "Winograd: 2 x 2 outputs by 16 multiplications", PASS_FPROP, winograd_plan_for<2>, launch_fprop, growth_fprop,
+             EXACT_FACTOR);
+WINOGRAD_ROW(winograd_dgrad, "05h", "Winograd: 2 x 2 outputs by 16 multiplications", PASS_DGRAD, winograd_plan_for<2>, launch_dgrad, growth_dgrad,
+             EXACT_FACTOR);

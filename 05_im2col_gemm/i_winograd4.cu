@@ -4,9 +4,9 @@
  *           Six points, with 2 and -2, do for four outputs in a row.
  * Change:   against 05h the points, and what follows from them: 4 x 4 outputs out of 6 x 6 pixels.
  * Expect:   the arithmetic in 25 % of its time; V and M are 36 / 16 = 2.25 times as large as x and y, where 05h had 4 times. So it is better at both. Of
- *           14 x 14 outputs a tenth of that is lost again, with shorter tiles; of 7 x 7 too, or a quarter if few images leave no choice. Where C and K are 128 and more, five to seven tenths of the time
- *           is multiply_kernel's, of whose instructions nearly nine tenths are FMAs. The rest is memory's: U, V and M are written and read once, and all three
- *           may be larger than the L2 cache: U at 512 x 512 filters, V and M at 64 images.
+ *           14 x 14 outputs a tenth of that is lost again, with shorter tiles; of 7 x 7 too, or a quarter if few images leave no choice. Where C and K are
+ *           128 and more, five to seven tenths of the time is multiply_kernel's, of whose instructions nearly nine tenths are FMAs. The rest is memory's: U,
+ *           V and M are written and read once, and all three may be larger than the L2 cache: U at 512 x 512 filters, V and M at 64 images.
  * Price:    powers of 2 grow large, sixths are not exact in binary: the error is up to 30 times that of a plain sum, and integers do not stay integers. It
  *           is verified by its error bound alone.
  * Sizes:    as 05h. */
@@ -49,8 +49,8 @@ template <> __device__ __forceinline__ void output_line<4>(const float (&m)[6], 
 /* ---------------------------------------------------------------- host */
 
 /* Along a line, the squared norms of the sums of pixels are 42, 34, 34, 10, 10, 42; of taps 1/16, 1/12, 1/12, 7/192, 7/192, 1. The last output takes their
- * products times the squares of 0, 1, 1, 8, 8, 1: 17/6 + 17/6 + 70/3 + 70/3 + 42 = 94.33, where the formula has 3: 31.5^(1/2), for two directions 31.5. (The last of a
- * shorter tile: 34.33.) */
+ * products times the squares of 0, 1, 1, 8, 8, 1: 17/6 + 17/6 + 70/3 + 70/3 + 42 = 94.33, where the formula has 3: 31.5^(1/2), for two directions 31.5. (The
+ * last of a shorter tile: 34.33.) */
 
 static double growth_fprop(const conv_problem *p, bool random) { return growth_winograd((double)problem_terms(p, PASS_FPROP), WINOGRAD_4X4_NORM, random); }
 static double growth_dgrad(const conv_problem *p, bool random) { return growth_winograd((double)problem_terms(p, PASS_DGRAD), WINOGRAD_4X4_NORM, random); }
@@ -62,5 +62,7 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   return winograd_launch<4, true>(plan_data<winograd_plan>(plan), (const float *)b->y, (const float *)b->w, (float *)b->x, (float *)b->workspace, stream);
 }
 
-WINOGRAD_ROW(winograd4_fprop, "05i", "Winograd: 4 x 4 outputs by 36 multiplications", PASS_FPROP, winograd_plan_for<4>, launch_fprop, growth_fprop, EXACT_NEVER);
-WINOGRAD_ROW(winograd4_dgrad, "05i", "Winograd: 4 x 4 outputs by 36 multiplications", PASS_DGRAD, winograd_plan_for<4>, launch_dgrad, growth_dgrad, EXACT_NEVER);
+WINOGRAD_ROW(winograd4_fprop, "05i", "Winograd: 4 x 4 outputs by 36 multiplications", PASS_FPROP, winograd_plan_for<4>, launch_fprop, growth_fprop,
+             EXACT_NEVER);
+WINOGRAD_ROW(winograd4_dgrad, "05i", "Winograd: 4 x 4 outputs by 36 multiplications", PASS_DGRAD, winograd_plan_for<4>, launch_dgrad, growth_dgrad,
+             EXACT_NEVER);

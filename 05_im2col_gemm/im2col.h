@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-cudaError_t launch_im2col(const conv_plan *plan, const float *x, float *columns, cudaStream_t stream);                   /* columns = the windows of x */
+cudaError_t launch_im2col(const conv_plan *plan, const float *x, float *columns, cudaStream_t stream);                 /* columns = the windows of x */
 cudaError_t launch_matmul(const conv_plan *plan, const float *w, const float *columns, float *y, cudaStream_t stream); /* y = w * columns */
 
 #ifdef __cplusplus

@@ -12,7 +12,8 @@
  *           the v's in registers. All lanes want the same element of w' at the same time: one read serves them all.
  * Expect:   of the issue slots 80 % are FMAs, 7 in 8 of them useful; reads of shared memory keep it busy half of the time. With 12 warps (16 would fit) a
  *           multiprocessor 60 to 70 % of the peak: 95 us for resnet50's first layer at batch 16, whose products alone take 56.
- * Sizes:    up to 4 channels a group; the part of dy must fit into shared memory. An infinite dy times a zero of w' is NaN: it spreads further than its windows.
+ * Sizes:    up to 4 channels a group; the part of dy must fit into shared memory. An infinite dy times a zero of w' is NaN: it spreads further than its
+ *           windows.
  * Passes:   dgrad. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
@@ -29,7 +30,8 @@ typedef struct cut {
 
 /* A block of WARPS tiles, of one part of the rows of a group. VC: v's in a quad. */
 template <int MB, int VC>
-__global__ void __launch_bounds__(THREADS, 3) few_kernel(conv_problem p, cut t, int first_h, const float *__restrict__ dy, const float *__restrict__ w, float *__restrict__ dx) {
+__global__ void __launch_bounds__(THREADS, 3)
+    few_kernel(conv_problem p, cut t, int first_h, const float *__restrict__ dy, const float *__restrict__ w, float *__restrict__ dx) {
   const int group_c = p.C / p.groups, group_k = p.K / p.groups, classes_w = t.rows / group_c, thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const int class_h = (blockIdx.z + first_h) % gridDim.z, part = blockIdx.x % t.parts, group = blockIdx.x / t.parts % p.groups;
   const int tile = blockIdx.x / t.parts / p.groups * WARPS + warp, n = tile / t.tiles_w / t.tiles_h;
@@ -52,7 +54,8 @@ __global__ void __launch_bounds__(THREADS, 3) few_kernel(conv_problem p, cut t, 
   float *stages = (float *)shared;
   int *table = (int *)(stages + 2 * stage); /* [filter]; -1: zero */
   for (int i = thread; i < filter; i += THREADS) {
-    const int r = first_r + i / 4 / MB / t.quads * step, v = t.first_v + i / 4 / MB % t.quads * VC + i % 4, row = part * MB + i / 4 % MB, c = row / classes_w, b = row % classes_w;
+    const int r = first_r + i / 4 / MB / t.quads * step, v = t.first_v + i / 4 / MB % t.quads * VC + i % 4, row = part * MB + i / 4 % MB, c = row / classes_w,
+              b = row % classes_w;
     const int64_t at = b + p.pad_left - (int64_t)v * p.stride_w, s = at / p.dil_w;
     table[i] = row < t.rows && i % 4 < VC && at >= 0 && at % p.dil_w == 0 && s < p.S ? (c * p.R + r) * p.S + (int)s : -1;
   }
@@ -134,10 +137,8 @@ __global__ void __launch_bounds__(THREADS, 3) few_kernel(conv_problem p, cut t, 
     for (int j = 0; j < TN; j++) {
       if (first_j + my_col + j > (p.W - 1 - b) / p.stride_w || (pairs && j % 2)) continue;
       const int column = (first_j + my_col + j) * p.stride_w;
-      if (pairs)
-        *(float4 *)(to + column) = make_float4(sum[m][j], sum[(m + 1) % MB][j], sum[m][(j + 1) % TN], sum[(m + 1) % MB][(j + 1) % TN]);
-      else
-        to[column] = sum[m][j];
+      if (pairs) *(float4 *)(to + column) = make_float4(sum[m][j], sum[(m + 1) % MB][j], sum[m][(j + 1) % TN], sum[(m + 1) % MB][(j + 1) % TN]);
+      else to[column] = sum[m][j];
     }
   }
 }
@@ -146,7 +147,8 @@ __global__ void __launch_bounds__(THREADS, 3) few_kernel(conv_problem p, cut t, 
 
 /* By the rows of a thread, and the v's in a quad. */
 typedef void (*few)(conv_problem p, cut t, int first_h, const float *dy, const float *w, float *dx);
-#define FEW(MB) {few_kernel<MB, 2>, few_kernel<MB, 3>, few_kernel<MB, 4>}
+#define FEW(MB) \
+  { few_kernel<MB, 2>, few_kernel<MB, 3>, few_kernel<MB, 4> }
 static const few instances[MOST_MB][3] = {FEW(1), FEW(2), FEW(3), FEW(4), FEW(5), FEW(6), FEW(7), FEW(8)};
 #undef FEW
 
@@ -215,7 +217,8 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
 
 static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const few_plan *mine = plan_data<few_plan>(plan);
-  mine->kernel<<<mine->blocks, THREADS, mine->shared, stream>>>(plan->operation.problem, mine->how, mine->first_h, (const float *)b->y, (const float *)b->w, (float *)b->x);
+  mine->kernel<<<mine->blocks, THREADS, mine->shared, stream>>>(plan->operation.problem, mine->how, mine->first_h, (const float *)b->y, (const float *)b->w,
+                                                                (float *)b->x);
   return cudaGetLastError();
 }
 

@@ -25,12 +25,12 @@ enum { SUM_ROWS = 16 };
 /* A block of 2 BM threads: tiles of BM filters of a group x BN pixels, counted over all images, or parts of them.
  * ROWS: pixels are copied 16 bytes at a time. */
 template <int BM, bool ROWS>
-__global__ void __launch_bounds__(2 * BM, 256 / BM) stream_kernel(conv_problem p, schedule all, const float *__restrict__ x,
-                                                                  const float *__restrict__ w, float *__restrict__ y, float *__restrict__ parts) {
+__global__ void __launch_bounds__(2 * BM, 256 / BM)
+    stream_kernel(conv_problem p, schedule all, const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y, float *__restrict__ parts) {
   constexpr int THREADS = 2 * BM, PITCH = BM + 4, FLOATS = BK * (PITCH + BN);
   static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && THREADS == BM / TM * (BN / TN), "a thread has TM x TN sums");
   extern __shared__ float4 shared[];
-  float *buffers = (float *)shared; /* two of: [BK][PITCH] filters, [BK][BN] pixels */
+  float *buffers = (float *)shared;                                                       /* two of: [BK][PITCH] filters, [BK][BN] pixels */
   int4 *next = (int4 *)(buffers + 2 * FLOATS) + threadIdx.x / 32 * 64 + threadIdx.x % 32; /* [0], [32]: see prepare(); a warp's are 1 KiB */
   int *table = (int *)(buffers + 2 * FLOATS + 8 * THREADS);                               /* [PERIOD][R][S] of { offset, bits } */
 
@@ -96,8 +96,7 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) stream_kernel(conv_problem p
     const int across = quotient(tile, all.tiles_k), group = rest_of(across, all.groups), first_k = rest_of(tile, all.tiles_k) * BM;
     float *const out = whole ? y : parts + part_of(blockIdx.x, first_stage(all, blockIdx.x, tile) == 0) * (BM * BN);
     const int first_pixel = whole ? quotient(across, all.groups) * BN : 0, out_pixels = whole ? pixels : BN, row = whole ? image : BN;
-    const int k = whole ? group * group_k + first_k : 0, end_k = whole ? (group + 1) * group_k : BM, my_place = next[32].w,
-              my_k = k + (my_place >> 16);
+    const int k = whole ? group * group_k + first_k : 0, end_k = whole ? (group + 1) * group_k : BM, my_place = next[32].w, my_k = k + (my_place >> 16);
     if (row % 4 == 0) {
 #pragma unroll
       for (int j = 0; j < TN; j += 4) {
@@ -177,9 +176,7 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
   const instance *row = instances;
   while (row->rows != rows || row->bm != bm) row++; /* there is one */
   gemm_plan *mine = plan_data<gemm_plan>(plan);
-  *mine = {.row = row,
-           .share = share,
-           .shared = (size_t)(2 * BK * (bm + 4 + BN)) * sizeof(float) + (size_t)(4 * bm) * sizeof(int4) + table_bytes(p)};
+  *mine = {.row = row, .share = share, .shared = (size_t)(2 * BK * (bm + 4 + BN)) * sizeof(float) + (size_t)(4 * bm) * sizeof(int4) + table_bytes(p)};
   if (rest > 0) plan->workspace_bytes = (size_t)share.all.workers * 2 * bm * BN * sizeof(float);
   tile_words(plan, bm, BN, 1, share.blocks);
   if (rest > 0) snprintf(plan->words + strlen(plan->words), sizeof plan->words - strlen(plan->words), ", %d of %d tiles dealt out", rest, share.all.tiles);
@@ -192,7 +189,8 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   const gemm_plan *mine = plan_data<gemm_plan>(plan);
   const schedule *all = &mine->share.all;
   const int bm = mine->share.bm, rest = all->tiles - all->whole;
-  mine->row->kernel<<<mine->share.blocks, 2 * bm, mine->shared, stream>>>(*p, *all, (const float *)b->x, (const float *)b->w, (float *)b->y, (float *)b->workspace);
+  mine->row->kernel<<<mine->share.blocks, 2 * bm, mine->shared, stream>>>(*p, *all, (const float *)b->x, (const float *)b->w, (float *)b->y,
+                                                                          (float *)b->workspace);
   if (rest > 0) add_parts_kernel<<<dim3(bm / SUM_ROWS, rest), BN, 0, stream>>>(*p, *all, bm, (const float *)b->workspace, (float *)b->y);
   return cudaGetLastError();
 }

@@ -64,8 +64,10 @@ static __device__ __forceinline__ void add_products(float (&sum)[TM][TN], const 
  * the sums there all the time: not free any more. So what is stored is copies of them; the addition of zero is an instruction that makes them. */
 static __device__ __forceinline__ void store_quad(float *to, const float *sum) { *(float4 *)to = make_float4(sum[0] + 0, sum[1] + 0, sum[2] + 0, sum[3] + 0); }
 
-/* Sums of filters k, ... below end_k and pixels pixel, ... to out[n][K][image]. quads: image is a multiple of 4; a quad of pixels is aligned, and in one image. */
-static __device__ __forceinline__ void store_tile(const float (&sum)[TM][TN], float *out, int K, int image, int pixels, int k, int end_k, int pixel, bool quads) {
+/* Sums of filters k, ... below end_k and pixels pixel, ... to out[n][K][image]. quads: image is a multiple of 4; a quad of pixels is aligned, and in one
+ * image. */
+static __device__ __forceinline__ void store_tile(const float (&sum)[TM][TN], float *out, int K, int image, int pixels, int k, int end_k, int pixel,
+                                                  bool quads) {
 #pragma unroll
   for (int j = 0; j < TN; j++) {
     const int at = pixel + quad_col(j);
@@ -83,14 +85,16 @@ static __device__ __forceinline__ void store_tile(const float (&sum)[TM][TN], fl
 /* The matrix's element: row l of a group (its channel and tap), column `pixel`; x: the group's first channel. */
 static __device__ float window_element(const conv_problem &p, const float *x, int l, int pixel) {
   const int c = l / (p.R * p.S), r = l / p.S % p.R, s = l % p.S;
-  const int n = pixel / (p.P * p.Q), in_h = pixel / p.Q % p.P * p.stride_h - p.pad_top + r * p.dil_h, in_w = pixel % p.Q * p.stride_w - p.pad_left + s * p.dil_w;
+  const int n = pixel / (p.P * p.Q), in_h = pixel / p.Q % p.P * p.stride_h - p.pad_top + r * p.dil_h,
+            in_w = pixel % p.Q * p.stride_w - p.pad_left + s * p.dil_w;
   const bool inside = in_h >= 0 && in_h < p.H && in_w >= 0 && in_w < p.W;
   return inside ? x[((n * p.C + c) * p.H + in_h) * p.W + in_w] : 0;
 }
 
 /* A block of 2 BM threads: y[n, BM filters of a group, BN pixels], pixels counted over all images. */
 template <int BM>
-__global__ void __launch_bounds__(2 * BM, 256 / BM) register_tile_kernel(conv_problem p, const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y) {
+__global__ void __launch_bounds__(2 * BM, 256 / BM)
+    register_tile_kernel(conv_problem p, const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y) {
   constexpr int THREADS = 2 * BM, PITCH = BM + 4;
   static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && THREADS == BM / TM * (BN / TN), "a thread has TM x TN sums");
   extern __shared__ float4 shared[];
@@ -105,7 +109,8 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) register_tile_kernel(conv_pr
   float sum[TM][TN] = {};
   for (int first = 0; first < terms; first += BK) {
     for (int l = thread % COPY_K; l < BK; l += COPY_K)
-      for (int k = thread / COPY_K; k < BM; k += THREADS / COPY_K) a[l * PITCH + k] = first + l < terms && first_k + k < group_k ? w[(first_k + k) * terms + first + l] : 0;
+      for (int k = thread / COPY_K; k < BM; k += THREADS / COPY_K)
+        a[l * PITCH + k] = first + l < terms && first_k + k < group_k ? w[(first_k + k) * terms + first + l] : 0;
     for (int i = thread; i < BK * BN; i += THREADS) {
       const int l = i / BN, pixel = i % BN;
       b[i] = first + l < terms && first_pixel + pixel < pixels ? window_element(p, x, first + l, first_pixel + pixel) : 0;
@@ -152,7 +157,8 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
 
 static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const gemm_plan *mine = plan_data<gemm_plan>(plan);
-  mine->row->kernel<<<mine->blocks, 2 * mine->row->bm, mine->shared, stream>>>(plan->operation.problem, (const float *)b->x, (const float *)b->w, (float *)b->y);
+  mine->row->kernel<<<mine->blocks, 2 * mine->row->bm, mine->shared, stream>>>(plan->operation.problem, (const float *)b->x, (const float *)b->w,
+                                                                               (float *)b->y);
   return cudaGetLastError();
 }
 

@@ -52,15 +52,18 @@ template <int UNROLLED> static __device__ __forceinline__ int outside(const conv
 }
 
 /* For the tile of a block, whose table this is. */
-template <int BM, bool ROWS> static __device__ __forceinline__ gather gather_begin(const conv_problem &p, const float *x, int *table, int group, int first_k, int first_pixel) {
+template <int BM, bool ROWS>
+static __device__ __forceinline__ gather gather_begin(const conv_problem &p, const float *x, int *table, int group, int first_k, int first_pixel) {
   constexpr int THREADS = 2 * BM, B_LANES = ROWS ? BN / 4 : BN, B_COPIES = BK * B_LANES / THREADS;
-  const int group_c = p.C / p.groups, group_k = p.K / p.groups, filter = p.R * p.S, terms = group_c * filter, image = p.P * p.Q, plane = p.H * p.W, thread = threadIdx.x;
+  const int group_c = p.C / p.groups, group_k = p.K / p.groups, filter = p.R * p.S, terms = group_c * filter, image = p.P * p.Q, plane = p.H * p.W,
+            thread = threadIdx.x;
   gather g;
   g.a_l = thread % COPY_K, g.a_k = thread / COPY_K, g.a_left = terms - g.a_l;
 #pragma unroll
   for (int i = 0; i < COPY_ROWS; i++) g.a_at[i] = (group * group_k + min(first_k + g.a_k + i * (BM / COPY_ROWS), group_k - 1)) * terms + g.a_l;
   g.b_l = thread / B_LANES * B_COPIES, g.b_column = thread % B_LANES * (BN / B_LANES), g.b_left = terms, g.position = 0;
-  const int pixel = first_pixel + g.b_column, n = pixel / image, in_h = pixel / p.Q % p.P * p.stride_h - p.pad_top, in_w = pixel % p.Q * p.stride_w - p.pad_left;
+  const int pixel = first_pixel + g.b_column, n = pixel / image, in_h = pixel / p.Q % p.P * p.stride_h - p.pad_top,
+            in_w = pixel % p.Q * p.stride_w - p.pad_left;
   g.b_from = x + (n * p.C + group * group_c) * plane + in_h * p.W + in_w, g.missing = pixel < p.N * image ? 0 : ALL;
   if (ROWS) {
     g.b_from += g.b_l * plane, g.b_left = g.missing ? 0 : terms - g.b_l;
@@ -89,7 +92,8 @@ template <bool ROWS> static __device__ __forceinline__ void gather_next(gather &
 
 /* A block of 2 BM threads: y[n, BM filters of a group, BN pixels], pixels counted over all images. ROWS: pixels are copied 16 bytes at a time. */
 template <int BM, bool ROWS>
-__global__ void __launch_bounds__(2 * BM, 256 / BM) table_kernel(conv_problem p, const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y) {
+__global__ void __launch_bounds__(2 * BM, 256 / BM)
+    table_kernel(conv_problem p, const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y) {
   constexpr int THREADS = 2 * BM, PITCH = BM + 4, B_COPIES = BK * (ROWS ? BN / 4 : BN) / THREADS;
   static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && THREADS == BM / TM * (BN / TN), "a thread has TM x TN sums");
   extern __shared__ float4 shared[];
@@ -137,7 +141,8 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM) table_kernel(conv_problem p,
 /* ---------------------------------------------------------------- host */
 
 static inline bool pixels_are_rows(const conv_problem *p) {
-  return p->R * p->S == 1 && p->stride_h == 1 && p->stride_w == 1 && p->P == p->H && p->Q == p->W && p->pad_top == 0 && p->pad_left == 0 && p->P * p->Q % 4 == 0;
+  return p->R * p->S == 1 && p->stride_h == 1 && p->stride_w == 1 && p->P == p->H && p->Q == p->W && p->pad_top == 0 && p->pad_left == 0 &&
+         p->P * p->Q % 4 == 0;
 }
 
 static inline const char *gather_unsupported(const conv_problem *p, const conv_device *device) {
@@ -173,14 +178,17 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
   const instance *row = instances;
   while (row->rows != pixels_are_rows(p) || row->bm != bm) row++; /* there is one */
   gemm_plan *mine = plan_data<gemm_plan>(plan);
-  *mine = {.row = row, .blocks = (pixels + BN - 1) / BN * p->groups * ((group_k + bm - 1) / bm), .shared = (size_t)(BK * (bm + 4 + BN)) * sizeof(float) + table_bytes(p)};
+  *mine = {.row = row,
+           .blocks = (pixels + BN - 1) / BN * p->groups * ((group_k + bm - 1) / bm),
+           .shared = (size_t)(BK * (bm + 4 + BN)) * sizeof(float) + table_bytes(p)};
   tile_words(plan, bm, BN, 1, mine->blocks);
   return NULL;
 }
 
 static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const gemm_plan *mine = plan_data<gemm_plan>(plan);
-  mine->row->kernel<<<mine->blocks, 2 * mine->row->bm, mine->shared, stream>>>(plan->operation.problem, (const float *)b->x, (const float *)b->w, (float *)b->y);
+  mine->row->kernel<<<mine->blocks, 2 * mine->row->bm, mine->shared, stream>>>(plan->operation.problem, (const float *)b->x, (const float *)b->w,
+                                                                               (float *)b->y);
   return cudaGetLastError();
 }
 

@@ -12,7 +12,8 @@ enum { PARTS = COPY_ROWS };
 
 /* Starts one of PARTS of the copies of the next BK elements, to the buffer at stage + `to` floats, [BK][BM + 4] filters and [BK][BN] pixels; past the last
  * element zeros. */
-template <int BM, bool ROWS> static __device__ __forceinline__ void copy_part(gather &g, const float *w, const int *table, ptx_shared stage, int filter, int plane, int to, int part) {
+template <int BM, bool ROWS>
+static __device__ __forceinline__ void copy_part(gather &g, const float *w, const int *table, ptx_shared stage, int filter, int plane, int to, int part) {
   constexpr int PITCH = BM + 4, B_COPIES = BK * (ROWS ? BN / 4 : BN) / (2 * BM), B_PART = B_COPIES / PARTS;
   const ptx_shared a_to = stage + 4 * (to + g.a_l * PITCH + g.a_k + part * (BM / PARTS)), b_to = stage + 4 * (to + BK * PITCH + g.b_l * BN + g.b_column);
   taps two[ROWS ? 1 : B_PART / 2];
@@ -45,7 +46,8 @@ static __device__ __forceinline__ void meet() {
 /* sum += the products of so many stages, the first of which is in the buffer `now`: o[0] has its first operands. Afterwards that is so for the stage after
  * the last, if it was copied (BEYOND). copy(l, now, left): what is to be copied to the other buffer beside element l of a stage, the last but left - 1. */
 template <int A_PITCH, int B_PITCH, bool BEYOND = true, class COPY>
-static __device__ __forceinline__ void multiply_stages(float (&sum)[TM][TN], operands (&o)[2], const float *buffers, int my_row, int my_col, int &now, int stages, const COPY &copy) {
+static __device__ __forceinline__ void multiply_stages(float (&sum)[TM][TN], operands (&o)[2], const float *buffers, int my_row, int my_col, int &now,
+                                                       int stages, const COPY &copy) {
   constexpr int FLOATS = BK * (A_PITCH + B_PITCH);
   for (int left = stages; left > 0; left--) {
 #pragma unroll
@@ -56,7 +58,8 @@ static __device__ __forceinline__ void multiply_stages(float (&sum)[TM][TN], ope
         now = FLOATS - now;
       }
       const int next = (l + 1) % BK;
-      if (BEYOND || next || left > 1) read_operands(o[next % 2], buffers + now + my_row + next * A_PITCH, buffers + now + BK * A_PITCH + my_col + next * B_PITCH);
+      if (BEYOND || next || left > 1)
+        read_operands(o[next % 2], buffers + now + my_row + next * A_PITCH, buffers + now + BK * A_PITCH + my_col + next * B_PITCH);
       add_products(sum, o[l % 2]);
     }
   }

@@ -21,15 +21,15 @@ static inline void tile_words(conv_plan *plan, int rows, int columns, int slices
 }
 
 /* A row of the kernel table for an fp32 NCHW kernel. The declaration gives the row C linkage, for the step's kernels.c. */
-#define GEMM_ROW(variable, NAME, IDEA, PASS, PLAN, LAUNCH, GROWTH)                                  \
-  extern "C" const conv_kernel variable;                                                            \
-  const conv_kernel variable = {.name = NAME,                                                       \
-                                .idea = IDEA,                                                       \
-                                .place = ON_GPU,                                                    \
-                                .pass = PASS,                                                       \
-                                .dtype = DTYPE_FP32,                                                \
-                                .layout = LAYOUT_NCHW,                                              \
-                                .min_arch = 0,                                                      \
-                                .plan = PLAN,                                                       \
-                                .launch = LAUNCH,                                              \
+#define GEMM_ROW(variable, NAME, IDEA, PASS, PLAN, LAUNCH, GROWTH) \
+  extern "C" const conv_kernel variable;                           \
+  const conv_kernel variable = {.name = NAME,                      \
+                                .idea = IDEA,                      \
+                                .place = ON_GPU,                   \
+                                .pass = PASS,                      \
+                                .dtype = DTYPE_FP32,               \
+                                .layout = LAYOUT_NCHW,             \
+                                .min_arch = 0,                     \
+                                .plan = PLAN,                      \
+                                .launch = LAUNCH,                  \
                                 .growth = GROWTH}

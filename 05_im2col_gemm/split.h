@@ -13,12 +13,12 @@ enum { LEAST_STEPS = 4 /* of a slice */, MOST_LENGTHS = 225 };
 /* Products of rows x columns, their reduction a number of steps of BK. 05d and 05g have one product, 05f one for every class of pixels. */
 typedef struct matrix_product {
   int rows, groups, most_slices;
-  int64_t columns, sums;                 /* sums: floats that a slice of a product leaves in the workspace, of all groups */
-  int64_t products = 1;                  /* of them, count[i] with steps[i] and the others with none */
+  int64_t columns, sums; /* sums: floats that a slice of a product leaves in the workspace, of all groups */
+  int64_t products = 1;  /* of them, count[i] with steps[i] and the others with none */
   int lengths = 1, steps[MOST_LENGTHS];
   int64_t count[MOST_LENGTHS] = {1};
-  bool looked_up = false;                /* what is copied is looked up, element by element */
-  bool scattered = false;                /* neighbours of the result lie apart */
+  bool looked_up = false; /* what is copied is looked up, element by element */
+  bool scattered = false; /* neighbours of the result lie apart */
 } matrix_product;
 
 /* How it is cut: tiles of bm rows, slices of slice_steps times BK; slices: of the longest reduction. */
@@ -74,7 +74,9 @@ static inline split cut_into(const matrix_product *g, int bm, int slices) {
   return s;
 }
 
-static inline size_t split_bytes(const matrix_product *g, const split *s) { return s->slices > 1 ? (size_t)(s->slices * g->products * g->sums) * sizeof(float) : 0; }
+static inline size_t split_bytes(const matrix_product *g, const split *s) {
+  return s->slices > 1 ? (size_t)(s->slices * g->products * g->sums) * sizeof(float) : 0;
+}
 
 /* The cut that takes the fewest clocks. */
 static inline split split_for(const matrix_product *g, int multiprocessors, const prices *c) {
@@ -87,7 +89,8 @@ static inline split split_for(const matrix_product *g, int multiprocessors, cons
   return best;
 }
 
-/* A kernel with any cut, for `make cuts`: plan_cut finishes a plan that has its operation, of a problem that the kernel can do. Returns NULL, or what failed. */
+/* A kernel with any cut, for `make cuts`: plan_cut finishes a plan that has its operation, of a problem that the kernel can do. Returns NULL, or what
+ * failed. */
 typedef struct cut_kernel {
   const conv_kernel *kernel;
   matrix_product (*product)(const conv_problem *p);

@@ -54,8 +54,10 @@ static __device__ __forceinline__ void add_products(float (&sum)[TM][TN], const 
  * the sums there all the time: not free any more. So what is stored is copies of them; the addition of zero is an instruction that makes them. */
 static __device__ __forceinline__ void store_quad(float *to, const float *sum) { *(float4 *)to = make_float4(sum[0] + 0, sum[1] + 0, sum[2] + 0, sum[3] + 0); }
 
-/* Sums of filters k, ... below end_k and pixels pixel, ... to out[n][K][image]. quads: image is a multiple of 4; a quad of pixels is aligned, and in one image. */
-static __device__ __forceinline__ void store_tile(const float (&sum)[TM][TN], float *out, int K, int image, int pixels, int k, int end_k, int pixel, bool quads) {
+/* Sums of filters k, ... below end_k and pixels pixel, ... to out[n][K][image]. quads: image is a multiple of 4; a quad of pixels is aligned, and in one
+ * image. */
+static __device__ __forceinline__ void store_tile(const float (&sum)[TM][TN], float *out, int K, int image, int pixels, int k, int end_k, int pixel,
+                                                  bool quads) {
 #pragma unroll
   for (int j = 0; j < TN; j++) {
     const int at = pixel + quad_col(j);

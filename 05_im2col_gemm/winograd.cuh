@@ -27,9 +27,10 @@
  * leaves the parts in as many M; output_kernel adds them up, first to last.
  *
  * A kernel's first blocks may wait on the multiprocessors that the kernel before it leaves ("early": programmatic dependent launch, 9.0 and up): that hides
- * most of what lies between two kernels. Early blocks do not lie evenly. So none are if some begin with pieces and others not; and if there are not as many as fit, each asks for so
- * much shared memory that no multiprocessor takes more than its share (shared_for). multiply_kernel's may begin as soon as the last of transform_kernel's have
- * begun, unless each does several tiles: then a tenth slower was seen (perhaps where shared memory was still divided for transform_kernel), and they wait.
+ * most of what lies between two kernels. Early blocks do not lie evenly. So none are if some begin with pieces and others not; and if there are not as many
+ * as fit, each asks for so much shared memory that no multiprocessor takes more than its share (shared_for). multiply_kernel's may begin as soon as the last
+ * of transform_kernel's have begun, unless each does several tiles: then a tenth slower was seen (perhaps where shared memory was still divided for
+ * transform_kernel), and they wait.
  *
  * dgrad with stride 1 is fprop of dy with every filter turned round (tap 8 - i for i), C and K exchanged, padded by 2 - pad. */
 #pragma once
@@ -51,7 +52,7 @@ template <int SIZE> static __device__ void output_line(const float (&point)[SIZE
 /* U of FILTERS_K filters' FILTERS_C channels. TURNED: w is [C][K/groups][9] instead of [K][C/groups][9], its taps last to first. */
 template <int SIZE, bool TURNED>
 static __device__ void transform_filters(const winograd &g, int block, float *taps, const float *__restrict__ w, float *__restrict__ u) {
-  constexpr int SIDE = SIZE + 2, NEAR = (TURNED ? FILTERS_K : FILTERS_C) * TAPS; /* neighbours in memory */
+  constexpr int SIDE = SIZE + 2, NEAR = (TURNED ? FILTERS_K : FILTERS_C) * TAPS;    /* neighbours in memory */
   constexpr int PITCH_K = TURNED ? TAPS : NEAR + 1, PITCH_C = TURNED ? NEAR : TAPS; /* in taps[]; odd from k to k, for the banks */
   const int group_c = g.p.C / g.p.groups, group_k = g.p.K / g.p.groups, blocks_k = g.pitch_k / FILTERS_K, blocks_c = g.depth / FILTERS_C;
   const int first_k = block % blocks_k * FILTERS_K, first_c = block / blocks_k % blocks_c * FILTERS_C, group = block / blocks_k / blocks_c;
@@ -74,7 +75,8 @@ static __device__ void transform_filters(const winograd &g, int block, float *ta
       const float column[3] = {mine[TURNED ? 8 - s : s], mine[TURNED ? 5 - s : 3 + s], mine[TURNED ? 2 - s : 6 + s]};
       filter_line<SIZE>(column, columns[s]);
     }
-    float *to = u + (((group * ((g.pitch_k + PAIR - 1) / PAIR) + k / PAIR) * (g.depth / BK) + c / BK) * (SIDE * SIDE * 2) + k / RUN % 2) * STAGE + c % BK * RUN + k % RUN;
+    float *to = u + (((group * ((g.pitch_k + PAIR - 1) / PAIR) + k / PAIR) * (g.depth / BK) + c / BK) * (SIDE * SIDE * 2) + k / RUN % 2) * STAGE +
+                c % BK * RUN + k % RUN;
 #pragma unroll
     for (int i = 0; i < SIDE; i++) {
       const float row[3] = {columns[0][i], columns[1][i], columns[2][i]};
@@ -153,10 +155,8 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
   __shared__ float taps[FILTERS_K * (FILTERS_C * TAPS + 1)];
   const int block = blockIdx.x;
   if (!g.last_round) ptx_griddepcontrol_launch_dependents();
-  if (block < filter_blocks)
-    transform_filters<SIZE, TURNED>(g, block, taps, w, u);
-  else
-    transform_patch<SIZE>(g, (block - filter_blocks) * THREADS + threadIdx.x, x, v);
+  if (block < filter_blocks) transform_filters<SIZE, TURNED>(g, block, taps, w, u);
+  else transform_patch<SIZE>(g, (block - filter_blocks) * THREADS + threadIdx.x, x, v);
   ptx_griddepcontrol_launch_dependents();
 }
 
@@ -174,12 +174,12 @@ static __device__ __forceinline__ void exchange(const float (&lines)[LINES][2 * 
 }
 
 /* One tile of one image and filter of y, by two lanes 16 apart: half of its rows, and then of its columns. */
-template <int SIZE>
-__global__ void __launch_bounds__(THREADS, 1024 / THREADS) output_kernel(winograd g, const float *m, float *__restrict__ y) {
+template <int SIZE> __global__ void __launch_bounds__(THREADS, 1024 / THREADS) output_kernel(winograd g, const float *m, float *__restrict__ y) {
   constexpr int SIDE = SIZE + 2, HALF = SIDE / 2, PART = SIZE / 2;
   const int thread = blockIdx.x * THREADS + threadIdx.x, index = thread / 32 * 16 + thread % 16, half = thread / 16 % 2, first = half * HALF * SIDE;
-  const int line = index / RUN, k = line % g.p.K, tile = line / g.p.K * RUN + index % RUN, group_k = g.p.K / g.p.groups, group = k / group_k, my_k = k % group_k;
-  if (tile >= g.pitch) return; /* a whole warp */
+  const int line = index / RUN, k = line % g.p.K, tile = line / g.p.K * RUN + index % RUN, group_k = g.p.K / g.p.groups, group = k / group_k,
+            my_k = k % group_k;
+  if (tile >= g.pitch) return;                                              /* a whole warp */
   const patch_place at = place_of_patch<SIZE>(g, min(tile, g.columns - 1)); /* those past the last do the last, and do not store it */
   const int rows_k = g.p.groups * g.pitch_k;
   float point[HALF][SIDE], rows[HALF][SIZE], columns[PART][SIDE], out[PART][SIZE];
@@ -240,7 +240,8 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) output_kernel(winogra
 typedef void (*multiply)(winograd g, const float *u, const float *v, float *m);
 
 template <int SIDE> static multiply multiply_for(int bm, int bn) {
-  static const multiply instances[2][2] = {{multiply_kernel<64, 64, SIDE>, multiply_kernel<64, 128, SIDE>}, {multiply_kernel<128, 64, SIDE>, multiply_kernel<128, 128, SIDE>}};
+  static const multiply instances[2][2] = {{multiply_kernel<64, 64, SIDE>, multiply_kernel<64, 128, SIDE>},
+                                           {multiply_kernel<128, 64, SIDE>, multiply_kernel<128, 128, SIDE>}};
   return instances[bm / 64 - 1][bn / 64 - 1];
 }
 
@@ -287,7 +288,8 @@ template <int SIZE> static const char *winograd_plan_for(const conv_operation *o
     const winograd *g = &cuts[i];
     winograd_part *part = &mine->part[i];
     part->cut = *g, part->kernel = multiply_for<SIZE + 2>(g->bm, g->bn), part->threads = g->bm * g->bn / (TM * TN);
-    part->filter_blocks = g->p.groups * (g->pitch_k / FILTERS_K) * (g->depth / FILTERS_C), part->patch_blocks = ceil_div((int64_t)g->p.groups * g->depth * g->pitch, THREADS);
+    part->filter_blocks = g->p.groups * (g->pitch_k / FILTERS_K) * (g->depth / FILTERS_C),
+    part->patch_blocks = ceil_div((int64_t)g->p.groups * g->depth * g->pitch, THREADS);
     part->output_blocks = ceil_div((int64_t)g->p.K * g->pitch * 2, THREADS);
     status = shared_for(part->kernel, g->resident, part->threads, &part->shared);
     if (winograd_bytes(g) > plan->workspace_bytes) plan->workspace_bytes = winograd_bytes(g);
@@ -309,14 +311,16 @@ static cudaError_t launch(void (*kernel)(P...), bool early, int blocks, int thre
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization, attribute.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
-    config.gridDim = blocks, config.blockDim = threads, config.dynamicSmemBytes = shared, config.stream = stream, config.attrs = &attribute, config.numAttrs = 1;
+    config.gridDim = blocks, config.blockDim = threads, config.dynamicSmemBytes = shared, config.stream = stream, config.attrs = &attribute,
+    config.numAttrs = 1;
     return cudaLaunchKernelEx(&config, kernel, P(arguments)...);
   }
   kernel<<<blocks, threads, shared, stream>>>(P(arguments)...);
   return cudaGetLastError();
 }
 
-template <int SIZE, bool TURNED> static cudaError_t winograd_launch(const winograd_plan *plan, const float *x, const float *w, float *y, float *workspace, cudaStream_t stream) {
+template <int SIZE, bool TURNED>
+static cudaError_t winograd_launch(const winograd_plan *plan, const float *x, const float *w, float *y, float *workspace, cudaStream_t stream) {
   const conv_problem &f = plan->part[0].cut.p;
   cudaError_t status = cudaSuccess;
   for (int first = 0; first < f.N && !status; first += plan->images) {
@@ -325,7 +329,8 @@ template <int SIZE, bool TURNED> static cudaError_t winograd_launch(const winogr
     const winograd &g = part->cut;
     float *u = workspace, *v = u + filter_count(&g), *m = v + patch_count(&g);
     const int filter_blocks = first == 0 || (last && plan->again) ? part->filter_blocks : 0;
-    status = launch(transform_kernel<SIZE, TURNED>, false, filter_blocks + part->patch_blocks, THREADS, 0, stream, g, filter_blocks, x + (int64_t)first * f.C * f.H * f.W, w, u, v);
+    status = launch(transform_kernel<SIZE, TURNED>, false, filter_blocks + part->patch_blocks, THREADS, 0, stream, g, filter_blocks,
+                    x + (int64_t)first * f.C * f.H * f.W, w, u, v);
     if (!status) status = launch(part->kernel, g.early && plan->waits, g.blocks, part->threads, part->shared, stream, g, u, v, m);
     if (!status) status = launch(output_kernel<SIZE>, plan->waits, part->output_blocks, THREADS, 0, stream, g, m, y + (int64_t)first * f.K * f.P * f.Q);
   }

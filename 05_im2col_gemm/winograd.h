@@ -9,27 +9,28 @@
 #include "05_im2col_gemm/tile.h"
 
 /* How a problem is done. p: as fprop. A block of columns is BN of them. A tile of multiply_kernel is BM filters x a block of columns, of one point and group; a
- * part is part_steps * BK of its reduction. The parts are numbered slice by slice. Those from `whole` on, all in the last slice, are cut once more, into pieces. */
+ * part is part_steps * BK of its reduction. The parts are numbered slice by slice. Those from `whole` on, all in the last slice, are cut once more, into
+ * pieces. */
 typedef struct winograd {
   conv_problem p;
-  int side, tiles_p, tiles_q;    /* points of a tile, down or across; tiles of an image, down and across */
-  int short_p, short_q;          /* of these are shorter */
-  int images, near;              /* that are done at a time, and of these next to each other (winograd.cuh) */
-  int columns, pitch;            /* their tiles; these rounded up to BN */
-  int from[3];                   /* columns: where the second, third and fourth kind of tiles begin (winograd.cuh) */
-  int depth, pitch_k;            /* channels of a group, rounded up to BK; filters of a group, rounded up to BM */
-  int tiles_m, tiles_n, tiles;   /* of multiply_kernel: down and across for a point and group, and all of them */
-  int bound[3], before[3];       /* the block of columns where others of the points are needed, and tiles before that */
+  int side, tiles_p, tiles_q;                                        /* points of a tile, down or across; tiles of an image, down and across */
+  int short_p, short_q;                                              /* of these are shorter */
+  int images, near;                                                  /* that are done at a time, and of these next to each other (winograd.cuh) */
+  int columns, pitch;                                                /* their tiles; these rounded up to BN */
+  int from[3];                                                       /* columns: where the second, third and fourth kind of tiles begin (winograd.cuh) */
+  int depth, pitch_k;                                                /* channels of a group, rounded up to BK; filters of a group, rounded up to BM */
+  int tiles_m, tiles_n, tiles;                                       /* of multiply_kernel: down and across for a point and group, and all of them */
+  int bound[3], before[3];                                           /* the block of columns where others of the points are needed, and tiles before that */
   int bm, bn, slices, part_steps, whole, pieces, piece_steps, units; /* units: parts before `whole`, and pieces */
-  int blocks, last_round;        /* of multiply_kernel; parts from here on are the last of their blocks, the other blocks do the pieces */
-  int resident;                  /* blocks that a multiprocessor may have at a time, so that they lie evenly */
-  bool early;                    /* its blocks may begin early, and then lie in any order: they begin with whole rounds, or there are no pieces */
+  int blocks, last_round; /* of multiply_kernel; parts from here on are the last of their blocks, the other blocks do the pieces */
+  int resident;           /* blocks that a multiprocessor may have at a time, so that they lie evenly */
+  bool early;             /* its blocks may begin early, and then lie in any order: they begin with whole rounds, or there are no pieces */
 } winograd;
 
-static const double end_steps = 0.3;      /* what the end of a unit takes, in steps (estimated) */
-static const double small_tiles = 1.01;   /* how much longer 64 x 64 takes, whose U and V are read more often (so that choices fit times of six layers) */
-static const double gap_clocks = 2000;    /* between two kernels, if blocks may not begin early (estimated) */
-static const double sums_clocks = 3000;   /* what it takes output_kernel to look for parts of sums (estimated) */
+static const double end_steps = 0.3;    /* what the end of a unit takes, in steps (estimated) */
+static const double small_tiles = 1.01; /* how much longer 64 x 64 takes, whose U and V are read more often (so that choices fit times of six layers) */
+static const double gap_clocks = 2000;  /* between two kernels, if blocks may not begin early (estimated) */
+static const double sums_clocks = 3000; /* what it takes output_kernel to look for parts of sums (estimated) */
 enum { MOST_PIECES = 8, MOST_NEAR = 8 };
 
 /* Of V and M, at most. The tests lower it: problems so large take an emulator too long. */
@@ -50,7 +51,9 @@ static inline conv_problem as_fprop(const conv_problem *p, conv_pass pass) {
 }
 
 /* The share of its peak that a multiprocessor reaches with so many warps a scheduler (estimated). */
-static inline double efficiency(double warps) { return warps >= 4 ? 0.80 : warps >= 3 ? 0.78 : warps >= 2 ? 0.72 : warps >= 1.5 ? 0.60 : warps >= 1 ? 0.45 : 0.25; }
+static inline double efficiency(double warps) {
+  return warps >= 4 ? 0.80 : warps >= 3 ? 0.78 : warps >= 2 ? 0.72 : warps >= 1.5 ? 0.60 : warps >= 1 ? 0.45 : 0.25;
+}
 
 /* Cuts the products into units of BM x BN, for `multiprocessors` of four schedulers with 32 FMAs a clock each. What is left when all have as many parts is
  * cut into pieces. Returns the clocks of the busiest one, by this model. */
@@ -120,7 +123,9 @@ static inline winograd cut_for(const conv_problem *f, int size, int images, int 
 /* Floats of U, V and M; U and V in pairs of 64. */
 static inline int64_t filter_count(const winograd *g) { return (int64_t)g->side * g->side * g->p.groups * g->depth * ceil_div(g->pitch_k, 128) * 128; }
 static inline int64_t patch_count(const winograd *g) { return (int64_t)g->side * g->side * g->p.groups * g->depth * ceil_div(g->pitch, 128) * 128; }
-static inline int64_t product_count(const winograd *g) { return (int64_t)(g->slices + g->pieces - 1) * g->side * g->side * g->p.groups * g->pitch_k * g->pitch; }
+static inline int64_t product_count(const winograd *g) {
+  return (int64_t)(g->slices + g->pieces - 1) * g->side * g->side * g->p.groups * g->pitch_k * g->pitch;
+}
 
 /* How many images at a time: all, if their V and M are not too large; or else in as few launches as can be, each of as many images. */
 static inline int images_of(const conv_problem *f, int size) {
@@ -140,7 +145,8 @@ static inline const char *winograd_cuts(const conv_problem *p, conv_pass pass, i
   if ((double)ceil_div(f.P, size) * ceil_div(f.Q, size) * images > INT_MAX / 64) return "too many tiles (indices are 32-bit)";
   const char *too_large = "transformed, a tensor has 2^31 elements or more (indices are 32-bit)";
   const int64_t columns = (int64_t)ceil_div(f.P, size) * ceil_div(f.Q, size) * images, most = INT_MAX - 1024;
-  if ((double)(size + 2) * (size + 2) * f.groups * ceil_div(group_k, 64) * ceil_div(columns, 64) > INT_MAX / 16) return too_large; /* even the tiles are too many */
+  if ((double)(size + 2) * (size + 2) * f.groups * ceil_div(group_k, 64) * ceil_div(columns, 64) > INT_MAX / 16)
+    return too_large; /* even the tiles are too many */
   int multiprocessors = device->sm_count;
 #ifdef CUDA_EMULATOR
   if (!getenv("EMU_SMS")) multiprocessors = 132; /* the cuts of a GPU are tested without one, too */
@@ -155,17 +161,17 @@ static inline const char *winograd_cuts(const conv_problem *p, conv_pass pass, i
 static inline size_t winograd_bytes(const winograd *g) { return (size_t)(filter_count(g) + patch_count(g) + product_count(g)) * sizeof(float); }
 
 /* A row of the kernel table. Every output's error depends on all of its tile. */
-#define WINOGRAD_ROW(variable, NAME, IDEA, PASS, PLAN, LAUNCH, GROWTH, FACTOR)                      \
-  extern "C" const conv_kernel variable;                                                            \
-  const conv_kernel variable = {.name = NAME,                                                       \
-                                .idea = IDEA,                                                       \
-                                .place = ON_GPU,                                                    \
-                                .pass = PASS,                                                       \
-                                .dtype = DTYPE_FP32,                                                \
-                                .layout = LAYOUT_NCHW,                                              \
-                                .min_arch = 0,                                                      \
-                                .plan = PLAN,                                                       \
-                                .launch = LAUNCH,                                              \
-                                .growth = GROWTH,                                                   \
-                                .exact_factor = FACTOR,                                             \
+#define WINOGRAD_ROW(variable, NAME, IDEA, PASS, PLAN, LAUNCH, GROWTH, FACTOR) \
+  extern "C" const conv_kernel variable;                                       \
+  const conv_kernel variable = {.name = NAME,                                  \
+                                .idea = IDEA,                                  \
+                                .place = ON_GPU,                               \
+                                .pass = PASS,                                  \
+                                .dtype = DTYPE_FP32,                           \
+                                .layout = LAYOUT_NCHW,                         \
+                                .min_arch = 0,                                 \
+                                .plan = PLAN,                                  \
+                                .launch = LAUNCH,                              \
+                                .growth = GROWTH,                              \
+                                .exact_factor = FACTOR,                        \
                                 .shares_error = true}

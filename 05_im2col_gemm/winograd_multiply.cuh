@@ -57,10 +57,9 @@ template <int SIDE> static __device__ __forceinline__ tile_place tile_of(const w
 /* A block of BM * BN / 64 threads does unit after unit, each as 05c does a tile; with the last elements of one the first of the next are copied. A stage is BK
  * elements of the reduction: of U and of V that are BM / 64 and BN / 64 pieces, each [BK][64] as in memory, and in shared memory. */
 template <int BM, int BN, int SIDE>
-__global__ void __launch_bounds__(BM *BN / 64, 512 / (BM * BN / 64))
-    multiply_kernel(winograd g, const float *u, const float *v, float *m) {
+__global__ void __launch_bounds__(BM *BN / 64, 512 / (BM * BN / 64)) multiply_kernel(winograd g, const float *u, const float *v, float *m) {
   constexpr int WARPS = BM * BN / (TM * TN) / 32, FLOATS = BK * (BM + BN), STEP = SIDE * SIDE * 2 * STAGE; /* floats of a stage; from one to the next in U, V */
-  constexpr int A_WARP = BK * BM / WARPS, B_WARP = BK * BN / WARPS; /* that a warp copies */
+  constexpr int A_WARP = BK * BM / WARPS, B_WARP = BK * BN / WARPS;                                        /* that a warp copies */
   static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && RUN % WARP_M == 0 && RUN == WARP_N, "a warp's part is in one piece");
   static_assert(A_WARP % 128 == 0 && B_WARP % 128 == 0, "a lane copies 16 bytes at a time");
   __shared__ float4 stages[2 * FLOATS / 4];

@@ -32,8 +32,6 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
   return toeplitz_plan(table, sizeof table / sizeof *table, p, s, device, plan);
 }
 
-static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
-  return toeplitz_run(plan, b->x, b->w, b->y, stream);
-}
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) { return toeplitz_run(plan, b->x, b->w, b->y, stream); }
 
 NHWC_ROW(toeplitz_fprop, "06p", "depthwise, fp16: filter rows as banded matrices", PASS_FPROP, 80, plan_fprop, launch_fprop, toeplitz_growth);

@@ -32,8 +32,6 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
   return toeplitz_plan(table, sizeof table / sizeof *table, p, s, device, plan);
 }
 
-static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
-  return toeplitz_run(plan, b->y, b->w, b->x, stream);
-}
+static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) { return toeplitz_run(plan, b->y, b->w, b->x, stream); }
 
 NHWC_ROW(toeplitz_dgrad, "06q", "depthwise, fp16: filter rows as banded matrices", PASS_DGRAD, 80, plan_dgrad, launch_dgrad, toeplitz_growth);

@@ -24,10 +24,8 @@
 template <bool EIGHT>
 static __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&upper)[2], const unsigned (&lower)[2], const unsigned (&right)[2]) {
   const unsigned left[4] = {upper[0], lower[0], upper[1], lower[1]};
-  if (EIGHT)
-    ptx_mma_m16n8k8(d, left, right);
-  else
-    ptx_mma_m16n8k16(d, left, right);
+  if (EIGHT) ptx_mma_m16n8k8(d, left, right);
+  else ptx_mma_m16n8k16(d, left, right);
 }
 
 /* The fragments of one group of pixels, and all products of rows of dy and shifts of x. A fragment: [16 pixels][8 channels], 2 registers. Two are
@@ -35,8 +33,8 @@ static __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&
  * dy_rows[k / 2]: to rows t - k and t - k - 1 of dy, in the order in which an mma's first factor has them; or to a last row t - k alone.
  * x_pixel: to row t * STRIDE of x; lanes 16..31 to the shift after that of lanes 0..15, which is `to_next` bytes on. */
 template <int SIZE, int STRIDE, int PITCH, bool EIGHT, int PRODUCTS>
-static __device__ __forceinline__ void multiply_group(float (&sum)[PRODUCTS][4], const ptx_shared *dy_rows, ptx_shared x_pixel, int dy_offset,
-                                                      int x_bytes, int to_next, bool second) {
+static __device__ __forceinline__ void multiply_group(float (&sum)[PRODUCTS][4], const ptx_shared *dy_rows, ptx_shared x_pixel, int dy_offset, int x_bytes,
+                                                      int to_next, bool second) {
   constexpr int FLIGHT = flight(SIZE, STRIDE);
   constexpr int TWO = STRIDE == 1 ? 2 : 1, LAST = (SIZE - 1) / 2 * TWO; /* slots to the next two shifts, to the last shift */
   unsigned gradient[FLIGHT + 1][2], d[4];
@@ -65,8 +63,7 @@ static __device__ __forceinline__ void multiply_group(float (&sum)[PRODUCTS][4],
         shifted[s][0] = d[0], shifted[s][1] = d[1], shifted[s + 1][0] = d[2], shifted[s + 1][1] = d[3];
       }
 #pragma unroll
-      for (int k = 0; k + 1 < count; k += 2)
-        multiply<EIGHT>(sum[at + k / 2 * SIZE + s], gradient[k], gradient[k + 1], shifted[s]);
+      for (int k = 0; k + 1 < count; k += 2) multiply<EIGHT>(sum[at + k / 2 * SIZE + s], gradient[k], gradient[k + 1], shifted[s]);
       if (count % 2 == 1 && s % 2 == 0) multiply<EIGHT>(sum[at + count / 2 * SIZE + s / 2], shifted[s], shifted[s + 1], gradient[count - 1]);
     }
   }
@@ -108,16 +105,14 @@ static __device__ __forceinline__ void clear_padding(const conv_problem &p, cons
     const int w = image % plan.tiles * plan.columns * STRIDE - p.pad_left + column;
     const int to = (in_row * plan.image_pitch + column / STRIDE) * PITCH + column % STRIDE * odd;
     if (w < 0 || w >= p.W || image / plan.tiles >= p.N)
-      for (int slot = 0; slot < (STAGES + 1) * STRIDE; slot++)
-        x_ring[(slot * plan.x_bytes + to) / 16 + copy_octet] = make_uint4(0, 0, 0, 0);
+      for (int slot = 0; slot < (STAGES + 1) * STRIDE; slot++) x_ring[(slot * plan.x_bytes + to) / 16 + copy_octet] = make_uint4(0, 0, 0, 0);
   }
 }
 
 /* What a thread copies of x: from where in row h, to where in a row of the ring. */
 template <int STRIDE, int PITCH, int COPIES>
-static __device__ __forceinline__ void find_x(const conv_problem &p, const wgrad_plan &plan, int (&from)[COPIES], int (&to)[COPIES],
-                                              bool (&wanted)[COPIES], int first_image, int h, int copy_pixel, int copy_octet, int copy_channel,
-                                              int odd) {
+static __device__ __forceinline__ void find_x(const conv_problem &p, const wgrad_plan &plan, int (&from)[COPIES], int (&to)[COPIES], bool (&wanted)[COPIES],
+                                              int first_image, int h, int copy_pixel, int copy_octet, int copy_channel, int odd) {
 #pragma unroll
   for (int i = 0; i < COPIES; i++) {
     const int pixel = copy_pixel + 32 * i, in_row = pixel / plan.real, image = first_image + in_row, n = min(image / plan.tiles, p.N - 1);
@@ -131,9 +126,8 @@ static __device__ __forceinline__ void find_x(const conv_problem &p, const wgrad
 
 /* What a thread copies of dy: from where in row `row`. Zeros that stay, where nothing is copied. */
 template <int PITCH, int SLOTS, int COPIES>
-static __device__ __forceinline__ void find_dy(const conv_problem &p, const wgrad_plan &plan, int (&from)[COPIES], bool (&wanted)[COPIES],
-                                               uint4 *shared, int dy_ring, int first_image, int row, int copy_pixel, int copy_octet,
-                                               int copy_channel) {
+static __device__ __forceinline__ void find_dy(const conv_problem &p, const wgrad_plan &plan, int (&from)[COPIES], bool (&wanted)[COPIES], uint4 *shared,
+                                               int dy_ring, int first_image, int row, int copy_pixel, int copy_octet, int copy_channel) {
 #pragma unroll
   for (int i = 0; i < COPIES; i++) {
     const int pixel = copy_pixel + 32 * i, image = first_image + pixel / plan.columns;
@@ -141,8 +135,7 @@ static __device__ __forceinline__ void find_dy(const conv_problem &p, const wgra
     wanted[i] = pixel < plan.pixels && image / plan.tiles < p.N && q < p.Q && copy_channel < p.C;
     from[i] = ((n * p.P + row) * p.Q + q) * p.C + copy_channel;
     if (!wanted[i] && pixel < plan.groups * GROUP)
-      for (int slot = 0; slot < SLOTS; slot++)
-        shared[(dy_ring + slot * plan.dy_bytes + pixel * PITCH) / 16 + copy_octet] = make_uint4(0, 0, 0, 0);
+      for (int slot = 0; slot < SLOTS; slot++) shared[(dy_ring + slot * plan.dy_bytes + pixel * PITCH) / 16 + copy_octet] = make_uint4(0, 0, 0, 0);
   }
 }
 
@@ -183,8 +176,7 @@ __global__ void __launch_bounds__(32 * OCTETS, resident_blocks(SIZE, STRIDE, OCT
     int copied = first_step, copied_row = first_step - (FLIGHT - 1), copy_x_at = 0, copy_dy_at = 0;
     bool x_wanted[X_COPIES], dy_wanted[DY_COPIES];
     find_x<STRIDE, PITCH>(p, plan, x_from, x_to, x_wanted, first_image, first_h + first_step * STRIDE, copy_pixel, copy_octet, copy_channel, odd);
-    find_dy<PITCH, DY_SLOTS>(p, plan, dy_from, dy_wanted, shared, x_ring_bytes, first_image, first_p + copied_row, copy_pixel, copy_octet,
-                             copy_channel);
+    find_dy<PITCH, DY_SLOTS>(p, plan, dy_from, dy_wanted, shared, x_ring_bytes, first_image, first_p + copied_row, copy_pixel, copy_octet, copy_channel);
     clear_padding<STRIDE, PITCH>(p, plan, shared, first_image, copy_pixel, copy_octet, odd);
     const auto copy_dy = [&] {
       const bool zeros = copied_row < 0 || copied_row >= rows;
@@ -213,10 +205,8 @@ __global__ void __launch_bounds__(32 * OCTETS, resident_blocks(SIZE, STRIDE, OCT
       __pipeline_commit();
       copied++;
     };
-    for (int k = 0; k < FLIGHT - 1; k++)
-      copy_dy();
-    for (int i = 0; i < STAGES; i++)
-      copy_step();
+    for (int k = 0; k < FLIGHT - 1; k++) copy_dy();
+    for (int i = 0; i < STAGES; i++) copy_step();
 
     ptx_shared x_row = x_ring + warp * 16 + (second ? to_next : 0), dy_rows[(FLIGHT + 1) / 2]; /* as multiply_group wants them */
 #pragma unroll
@@ -256,13 +246,11 @@ __global__ void __launch_bounds__(32 * SUM_LANES) sum_wgrad_parts_kernel(int cha
   const int tap = blockIdx.x % taps, channel = blockIdx.x / taps * 32 + threadIdx.x;
   float sum = 0;
   if (channel < channels)
-    for (int part = threadIdx.y; part < part_count; part += blockDim.y)
-      sum += parts[((int64_t)part * taps + tap) * channels + channel];
+    for (int part = threadIdx.y; part < part_count; part += blockDim.y) sum += parts[((int64_t)part * taps + tap) * channels + channel];
   shared[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y > 0 || channel >= channels) return;
-  for (int lane = 1; lane < blockDim.y; lane++)
-    sum += shared[lane][threadIdx.x];
+  for (int lane = 1; lane < blockDim.y; lane++) sum += shared[lane][threadIdx.x];
   dw[channel * taps + tap] = __float2half_rn(sum);
 }
 
@@ -302,8 +290,8 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
   if (why) return why;
   l->lanes = work.parts / 4 < 1 ? 1 : work.parts / 4 > SUM_LANES ? SUM_LANES : work.parts / 4;
   plan->workspace_bytes = (size_t)work.parts * (size_t)p->C * (size_t)(p->R * p->S) * sizeof(float);
-  snprintf(plan->words, sizeof plan->words, "%d channels a block, tiles of %d columns, %d at a time, %d parts", OCTET * work.octets, work.columns,
-           work.images, work.parts);
+  snprintf(plan->words, sizeof plan->words, "%d channels a block, tiles of %d columns, %d at a time, %d parts", OCTET * work.octets, work.columns, work.images,
+           work.parts);
   const cudaError_t status = plan_allow_shared((const void *)l->kernel, (size_t)work.shared);
   return status ? plan_failed(plan, status) : NULL;
 }

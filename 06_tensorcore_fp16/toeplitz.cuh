@@ -36,9 +36,9 @@ template <int SIZE_, int DOWN_, int UP_, bool TURNED_, int CHANNELS_, int WARPS_
   static constexpr int TILE = UP == 2 ? 8 : DOWN == 1 || SIZE == 3 ? 7 : SIZE == 5 ? 6 : 5;
   static constexpr int STEP = TILE * DOWN / UP;                              /* columns of the input from tile to tile, */
   static constexpr int GAP = ((TILE - 1) * DOWN + SIZE - 1) / UP + 1 - STEP; /* and how many more than that a tile needs */
-  static constexpr int STAGED = SIZE == 5 && UP == 2 ? TILE : TILE | 1; /* slots of a tile of results: odd for the banks, where registers allow */
-  static constexpr int FLIGHT = UP == 2 ? SIZE : (SIZE - 1) / DOWN + 1; /* rows of the result that a row of the input belongs to */
-  static constexpr int SPREAD = STEP % 2 ? 1 : STEP % 4 ? 2 : 4;        /* see column() */
+  static constexpr int STAGED = SIZE == 5 && UP == 2 ? TILE : TILE | 1;      /* slots of a tile of results: odd for the banks, where registers allow */
+  static constexpr int FLIGHT = UP == 2 ? SIZE : (SIZE - 1) / DOWN + 1;      /* rows of the result that a row of the input belongs to */
+  static constexpr int SPREAD = STEP % 2 ? 1 : STEP % 4 ? 2 : 4;             /* see column() */
   static constexpr int AT_ONCE = DOWN == 1 && UP == 1 && (SIZE == 3 ? CHANNELS == 8 : WARPS == 8) ? 2 : 1; /* steps between two barriers: a round */
   static constexpr int AHEAD = DOWN == 2 ? 2 : UP == 2 ? 6 : AT_ONCE == 1 ? 5 : SIZE == 3 ? 2 : 3;         /* rounds whose rows are on their way */
   static constexpr int RING = AHEAD + 1;
@@ -164,8 +164,7 @@ static __device__ __forceinline__ void read_pixels(channels_of<sizes::CHANNELS> 
 #pragma unroll
   for (int m = 0; m < 2; m++)
 #pragma unroll
-    for (int i = 0; i < 4; i++)
-      pixels[m][i] = ((const channels_of<sizes::CHANNELS> *)row)[start[m][i % 2] + i / 2 * 8 * sizes::UNITS * sizes::PARTS];
+    for (int i = 0; i < 4; i++) pixels[m][i] = ((const channels_of<sizes::CHANNELS> *)row)[start[m][i % 2] + i / 2 * 8 * sizes::UNITS * sizes::PARTS];
 }
 
 /* Two columns of a lane's channels become as many pairs of columns. */
@@ -179,8 +178,8 @@ template <int CHANNELS> static __device__ __forceinline__ void exchange(unsigned
 
 /* Stores the rows of a round that are complete. */
 template <class sizes>
-static __device__ __forceinline__ void copy_out(const sweep &p, const uint4 *stage, __half *out, const int (&to)[sizes::OUTS],
-                                                const toeplitz_block &b, int slot, int unit, int place_at, int round) {
+static __device__ __forceinline__ void copy_out(const sweep &p, const uint4 *stage, __half *out, const int (&to)[sizes::OUTS], const toeplitz_block &b,
+                                                int slot, int unit, int place_at, int round) {
 #pragma unroll
   for (int e = 0; e < sizes::AT_ONCE * sizes::UP; e++) {
     const int row = (b.first_step + round * sizes::AT_ONCE) * sizes::UP - (sizes::FLIGHT - 1) + e, out_h = b.first_row + row - p.shift_h;
@@ -221,8 +220,7 @@ __global__ void __launch_bounds__(32 * WARPS, toeplitz_warps(SIZE, CHANNELS) / W
   __syncthreads(); /* `from` is complete */
   int held[HELD];  /* of the first of my slots; the others' stay in `from` */
 #pragma unroll
-  for (int j = 0; j < HELD; j++)
-    held[j] = copies && slot + j * APART < p.slots ? from[slot + j * APART] : -1;
+  for (int j = 0; j < HELD; j++) held[j] = copies && slot + j * APART < p.slots ? from[slot + j * APART] : -1;
 
   int coming = place_at; /* my first unit in the round to be copied next */
   const auto load_round = [&](int round) {
@@ -241,20 +239,17 @@ __global__ void __launch_bounds__(32 * WARPS, toeplitz_warps(SIZE, CHANNELS) / W
             if (from[i] >= 0) __pipeline_memcpy_async(row + (i - slot) * UNITS, source + from[i], 16);
         } else {
 #pragma unroll 1
-          for (int i = slot; i < p.slots; i += APART)
-            row[(i - slot) * UNITS] = make_uint4(0, 0, 0, 0);
+          for (int i = slot; i < p.slots; i += APART) row[(i - slot) * UNITS] = make_uint4(0, 0, 0, 0);
         }
       }
     coming += coming + round_units < RING * round_units ? round_units : -AHEAD * round_units;
     __pipeline_commit();
   };
 #pragma unroll 1
-  for (int round = 0; round < AHEAD; round++)
-    load_round(round);
+  for (int round = 0; round < AHEAD; round++) load_round(round);
   for (int i = slot; i < p.slots; i += APART) /* what no copy reaches */
     if (!copies || from[i] < 0)
-      for (int row = 0; row < RING * AT_ONCE * DOWN; row++)
-        ring[row * row_units + place_at + (i - slot) * UNITS] = make_uint4(0, 0, 0, 0);
+      for (int row = 0; row < RING * AT_ONCE * DOWN; row++) ring[row * row_units + place_at + (i - slot) * UNITS] = make_uint4(0, 0, 0, 0);
 
   /* As one who multiplies: T of all filter rows, for my channels. */
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32, my_c = b.first_c + warp * CHANNELS;
@@ -272,8 +267,7 @@ __global__ void __launch_bounds__(32 * WARPS, toeplitz_warps(SIZE, CHANNELS) / W
     __syncthreads();                           /* the round's rows are there, and nobody is in the round before */
     part_of_unit pixels[AT_ONCE * DOWN][2][4]; /* on their way to me while I copy others */
 #pragma unroll
-    for (int d = 0; d < AT_ONCE * DOWN; d++)
-      read_pixels<sizes>(pixels[d], ring + now + d * row_units, start);
+    for (int d = 0; d < AT_ONCE * DOWN; d++) read_pixels<sizes>(pixels[d], ring + now + d * row_units, start);
     load_round(round + AHEAD);
     if (round > 0) copy_out<sizes>(p, stage, out, to, b, slot, unit, place_at, round - 1);
     if (my_c < p.C) {
@@ -289,12 +283,10 @@ __global__ void __launch_bounds__(32 * WARPS, toeplitz_warps(SIZE, CHANNELS) / W
           for (int c = 0; c < CHANNELS; c++) {
             float part[4];
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-              part[i] = d % DOWN > 0 ? sum[k][c][i] : k >= UP ? sum[k >= UP ? k - UP : 0][c][i] : 0;
+            for (int i = 0; i < 4; i++) part[i] = d % DOWN > 0 ? sum[k][c][i] : k >= UP ? sum[k >= UP ? k - UP : 0][c][i] : 0;
             ptx_mma_m16n8k16(part, a[c], filter[u][c]);
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-              sum[k][c][i] = part[i];
+            for (int i = 0; i < 4; i++) sum[k][c][i] = part[i];
           }
         }
         if (d % DOWN < DOWN - 1) continue;
@@ -305,8 +297,7 @@ __global__ void __launch_bounds__(32 * WARPS, toeplitz_warps(SIZE, CHANNELS) / W
           for (int i = 0; i < 4; i++) {
             part_of_unit result;
 #pragma unroll
-            for (int c = 0; c < CHANNELS; c += 2)
-              result.pair[c / 2] = packed(sum[FLIGHT - 1 - e][c][i], sum[FLIGHT - 1 - e][c + 1][i]);
+            for (int c = 0; c < CHANNELS; c += 2) result.pair[c / 2] = packed(sum[FLIGHT - 1 - e][c][i], sum[FLIGHT - 1 - e][c + 1][i]);
             if (2 * t + i % 2 < sizes::TILE) staged[result_at[i % 2] + i / 2 * 8 * sizes::STAGED * UNITS * sizes::PARTS] = result;
           }
         }

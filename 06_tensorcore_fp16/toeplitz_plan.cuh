@@ -76,8 +76,7 @@ static inline int64_t toeplitz_strip(const toeplitz_row *k, sweep *s, int multip
 }
 
 /* Takes the first of the kernels that fits, or one that costs a seventh less. */
-static inline const char *toeplitz_plan(const toeplitz_row *table, int count, const conv_problem *p, sweep s, const conv_device *device,
-                                        conv_plan *plan) {
+static inline const char *toeplitz_plan(const toeplitz_row *table, int count, const conv_problem *p, sweep s, const conv_device *device, conv_plan *plan) {
   toeplitz_launch *l = plan_data<toeplitz_launch>(plan);
   int64_t least = INT64_MAX;
   for (const toeplitz_row *k = table; k < table + count; k++) {

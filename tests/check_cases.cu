@@ -172,11 +172,28 @@ static const struct test {
   kernel right, wrong;
   unsigned blocks, threads, shared;
 } tests[] = {
-#define TEST(name, blocks, threads, shared) {#name, name<false>, name<true>, blocks, threads, shared}
-    TEST(shared_halves, 1, 64, 0), TEST(global_halves, 4, 16, 0), TEST(shared_bytes, 1, 64, 0), TEST(last_block, 9, 1, 0), TEST(device_variable, 4, 1, 0), TEST(global_neighbour, 3, 64, 0), TEST(global_twice, 1, 64, 0),
-    TEST(local_memory, 1, 64, 0),  TEST(constant, 1, 32, 0), TEST(row_end, 1, 17, 0),      TEST(atomics, 1, 64, 0),       TEST(named_barrier, 1, 96, 0), TEST(parts, 1, 64, 96 * sizeof(float)),
-    TEST(vector_tail, 1, 64, 0),   TEST(freed, 1, 32, 0),         TEST(pinned, 1, 32, 0),     TEST(again, 1, 32, 0),
-    TEST(word_and_half, 2, 8, 0),  TEST(shared_four_read, 1, 64, 0), TEST(shared_four_written, 1, 64, 0),
+#define TEST(name, blocks, threads, shared) \
+  { #name, name < false>, name < true>, blocks, threads, shared }
+    TEST(shared_halves, 1, 64, 0),
+    TEST(global_halves, 4, 16, 0),
+    TEST(shared_bytes, 1, 64, 0),
+    TEST(last_block, 9, 1, 0),
+    TEST(device_variable, 4, 1, 0),
+    TEST(global_neighbour, 3, 64, 0),
+    TEST(global_twice, 1, 64, 0),
+    TEST(local_memory, 1, 64, 0),
+    TEST(constant, 1, 32, 0),
+    TEST(row_end, 1, 17, 0),
+    TEST(atomics, 1, 64, 0),
+    TEST(named_barrier, 1, 96, 0),
+    TEST(parts, 1, 64, 96 * sizeof(float)),
+    TEST(vector_tail, 1, 64, 0),
+    TEST(freed, 1, 32, 0),
+    TEST(pinned, 1, 32, 0),
+    TEST(again, 1, 32, 0),
+    TEST(word_and_half, 2, 8, 0),
+    TEST(shared_four_read, 1, 64, 0),
+    TEST(shared_four_written, 1, 64, 0),
 };
 
 static cudaError_t run(const struct test *t, bool wrong) {

@@ -10,8 +10,7 @@ enum { THREADS = 64, ROWS = 9, PITCH = THREADS + 2 };
 enum { RIGHT, NO_WAIT, NO_BARRIER, EARLY };
 
 /* y[row][i] = x[row][i] + x[row][i + 1] + x[row][i + 2], rows of PITCH; while one row is used the next one is on its way. */
-template <int DEFECT>
-__global__ void rows(const float *x, float *y) {
+template <int DEFECT> __global__ void rows(const float *x, float *y) {
   __shared__ float buffer[2][PITCH];
   const auto fetch = [&](int row) {
     if (row < ROWS)

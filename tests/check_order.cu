@@ -9,8 +9,8 @@
 
 enum { THREADS = 64, BLOCKS = 12, GROUP = 4, TILES = 3 };
 enum way {
-  ONE_FENCE,         /* barrier, then a fence and the atomic by thread 0 */
-  ALL_FENCE,         /* a fence by everybody, barrier, then the atomic by thread 0 */
+  ONE_FENCE, /* barrier, then a fence and the atomic by thread 0 */
+  ALL_FENCE, /* a fence by everybody, barrier, then the atomic by thread 0 */
   NO_FENCE,
   EARLY_FENCE,       /* thread 0 fences before the barrier: what the others wrote is not in it */
   NO_BARRIER,        /* thread 0 fences, but no barrier comes before */
@@ -23,8 +23,7 @@ enum way {
 static __device__ bool arrive(way w, unsigned *counter) { return (w == PLAIN_COUNTER ? (*counter)++ : atomicAdd(counter, 1u)) == gridDim.x - 1; }
 
 /* y = the sum of all parts, of which each thread of each block has one; the sum is made by 64 threads of the last block. */
-template <int WAY>
-__global__ void last_block(float *y, float *parts, unsigned *counter) {
+template <int WAY> __global__ void last_block(float *y, float *parts, unsigned *counter) {
   __shared__ bool last;
   parts[blockIdx.x * THREADS + threadIdx.x] = 1;
   if (WAY == ALL_FENCE || WAY == NO_BARRIER_ATOMIC) __threadfence();
@@ -38,15 +37,13 @@ __global__ void last_block(float *y, float *parts, unsigned *counter) {
   __syncthreads();
   if (!last) return;
   float sum = 0;
-  for (unsigned i = 0; i < gridDim.x; i++)
-    sum += parts[i * THREADS + threadIdx.x];
+  for (unsigned i = 0; i < gridDim.x; i++) sum += parts[i * THREADS + threadIdx.x];
   y[threadIdx.x] = sum;
   if (threadIdx.x == 0) *counter = 0; /* for the next launch */
 }
 
 /* The same by single warps. */
-template <int WAY>
-__global__ void last_warp(float *y, float *parts, unsigned *counter) {
+template <int WAY> __global__ void last_warp(float *y, float *parts, unsigned *counter) {
   parts[blockIdx.x * 32 + threadIdx.x] = 1;
   __syncwarp();
   unsigned before = 0;
@@ -58,14 +55,12 @@ __global__ void last_warp(float *y, float *parts, unsigned *counter) {
   if (WAY != NO_BARRIER_AFTER) __syncwarp();
   if (before != gridDim.x - 1) return;
   float sum = 0;
-  for (unsigned i = 0; i < gridDim.x; i++)
-    sum += parts[i * 32 + (threadIdx.x + 1) % 32];
+  for (unsigned i = 0; i < gridDim.x; i++) sum += parts[i * 32 + (threadIdx.x + 1) % 32];
   y[threadIdx.x] = sum;
 }
 
 /* In two steps: the last of a group of blocks counts for its group. What it learned of the others it passes on. */
-template <int WAY>
-__global__ void two_steps(float *y, float *parts, unsigned *counter) {
+template <int WAY> __global__ void two_steps(float *y, float *parts, unsigned *counter) {
   __shared__ bool last;
   parts[blockIdx.x * THREADS + threadIdx.x] = 1;
   __syncthreads();
@@ -80,14 +75,12 @@ __global__ void two_steps(float *y, float *parts, unsigned *counter) {
   __syncthreads();
   if (!last) return;
   float sum = 0;
-  for (unsigned i = 0; i < gridDim.x; i++)
-    sum += parts[i * THREADS + (threadIdx.x + 40) % THREADS];
+  for (unsigned i = 0; i < gridDim.x; i++) sum += parts[i * THREADS + (threadIdx.x + 40) % THREADS];
   y[threadIdx.x] = sum;
 }
 
 /* Sums by atomics, from all blocks; the last one makes the result of them. */
-template <int WAY>
-__global__ void atomic_sums(float *y, float *parts, unsigned *counter) {
+template <int WAY> __global__ void atomic_sums(float *y, float *parts, unsigned *counter) {
   __shared__ bool last;
   atomicAdd(&parts[threadIdx.x], 1.0f);
   if (WAY != NO_FENCE) __threadfence();
@@ -98,8 +91,7 @@ __global__ void atomic_sums(float *y, float *parts, unsigned *counter) {
 }
 
 /* Blocks that go from tile to tile; each tile has a counter. EARLY_FENCE: the fence of the tile before is too early for this one. */
-template <int WAY>
-__global__ void tiles(float *y, float *parts, unsigned *counter) {
+template <int WAY> __global__ void tiles(float *y, float *parts, unsigned *counter) {
   __shared__ bool last;
   for (int tile = 0; tile < TILES; tile++) {
     float *mine = parts + tile * BLOCKS * THREADS;
@@ -113,8 +105,7 @@ __global__ void tiles(float *y, float *parts, unsigned *counter) {
     __syncthreads();
     if (last) {
       float sum = 0;
-      for (unsigned i = 0; i < gridDim.x; i++)
-        sum += mine[i * THREADS + THREADS - 1 - threadIdx.x];
+      for (unsigned i = 0; i < gridDim.x; i++) sum += mine[i * THREADS + THREADS - 1 - threadIdx.x];
       y[tile * THREADS + threadIdx.x] = sum;
     }
     __syncthreads();

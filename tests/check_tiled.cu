@@ -21,32 +21,26 @@ __global__ void tiled(int C, int H, int W, const float *x, const float *f, float
       for (int column = threadIdx.x; column < PITCH; column += TILE_Q) {
         const int h = top + row, w = left + column;
         float value = 0;
-        if (h >= 0 && h < H && w >= 0 && w < W)
-          value = x[(c * H + h) * W + w];
+        if (h >= 0 && h < H && w >= 0 && w < W) value = x[(c * H + h) * W + w];
         tile[row][column] = value;
       }
-    if (threadIdx.y < R && threadIdx.x < S)
-      filter[threadIdx.y][threadIdx.x] = f[((k * C + c) * R + threadIdx.y) * S + threadIdx.x];
+    if (threadIdx.y < R && threadIdx.x < S) filter[threadIdx.y][threadIdx.x] = f[((k * C + c) * R + threadIdx.y) * S + threadIdx.x];
     __syncthreads(); /* the tile is complete */
     for (int r = 0; r < R; r++)
-      for (int s = 0; s < S; s++)
-        sum += tile[threadIdx.y + r][threadIdx.x + s] * filter[r][s];
+      for (int s = 0; s < S; s++) sum += tile[threadIdx.y + r][threadIdx.x + s] * filter[r][s];
     __syncthreads(); /* nobody needs it any more */
   }
-  if (p < H && q < W)
-    y[(k * H + p) * W + q] = sum;
+  if (p < H && q < W) y[(k * H + p) * W + q] = sum;
 }
 
 /* y = x transposed, n x n; the launch brings SIDE * (SIDE + 1) floats. */
 __global__ void transpose(const float *x, float *y, int n) {
   extern __shared__ float side[];
   const int row = blockIdx.y * SIDE + threadIdx.y, column = blockIdx.x * SIDE + threadIdx.x;
-  if (row < n && column < n)
-    side[threadIdx.y * (SIDE + 1) + threadIdx.x] = x[row * n + column];
+  if (row < n && column < n) side[threadIdx.y * (SIDE + 1) + threadIdx.x] = x[row * n + column];
   __syncthreads();
   const int to_row = blockIdx.x * SIDE + threadIdx.y, to_column = blockIdx.y * SIDE + threadIdx.x;
-  if (to_row < n && to_column < n)
-    y[to_row * n + to_column] = side[threadIdx.x * (SIDE + 1) + threadIdx.y];
+  if (to_row < n && to_column < n) y[to_row * n + to_column] = side[threadIdx.x * (SIDE + 1) + threadIdx.y];
 }
 
 /* Every lane gets its right neighbour's value, round the warp, through shared memory. */
@@ -60,8 +54,7 @@ __global__ void neighbour(const float *x, float *y) {
 
 __global__ void copy4(const float *x, float *y, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (4 * i < n)
-    ((float4 *)y)[i] = ((const float4 *)x)[i];
+  if (4 * i < n) ((float4 *)y)[i] = ((const float4 *)x)[i];
 }
 
 /* *total += the sum of x */
@@ -115,7 +108,7 @@ static void test_others() {
   float *x = numbers(N * N, 3), *y = (float *)malloc(N * N * sizeof(float));
   float *dx = on_device(x, N * N), *dy = on_device(nullptr, N * N), *total = on_device(nullptr, 1);
   for (int i = 0; i < N * N; i++) y[i] = x[i % N * N + i / N];
-  transpose<<<dim3((N + SIDE - 1) / SIDE, (N + SIDE - 1) / SIDE), dim3(SIDE, SIDE), SIDE * (SIDE + 1) * sizeof(float)>>>(dx, dy, N);
+  transpose<<<dim3((N + SIDE - 1) / SIDE, (N + SIDE - 1) / SIDE), dim3(SIDE, SIDE), SIDE *(SIDE + 1) * sizeof(float)>>>(dx, dy, N);
   ok(equal(dy, y, N * N), "a transpose in dynamic shared memory");
   for (int i = 0; i < 64; i++) y[i] = x[i / 32 * 32 + (i + 1) % 32];
   neighbour<<<1, 64>>>(dx, dy);

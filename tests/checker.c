@@ -5,26 +5,47 @@
 #include <unistd.h>
 
 #include "common/conv/bound.h"
-#include "common/harness/buffers.h"
 #include "common/conv/random.h"
-#include "common/harness/trial.h"
 #include "common/conv/verify.h"
+#include "common/harness/buffers.h"
+#include "common/harness/trial.h"
 #include "tests/products.h"
 #include "tests/tap.h"
 
 /* ---------------------------------------------------------------- a kernel that can do wrong */
 
-typedef enum { NONE, NAN_ELEMENT, WRONG_ELEMENT, DROPPED_PRODUCT, UNWRITTEN_TILE, WRITE_BEFORE, WRITE_PAST, WRITE_PAST_WORKSPACE, CHANGED_INPUT, DEFECTS, WEARS_OUT, FAILS } defect;
-static const char *const defect_names[DEFECTS] = {
-    "no defect",         "a NaN",         "one wrong element", "one dropped product", "an unwritten tile", "a write one before the output",
-    "a write one past the output", "a write one past the workspace", "a changed input"};
+typedef enum {
+  NONE,
+  NAN_ELEMENT,
+  WRONG_ELEMENT,
+  DROPPED_PRODUCT,
+  UNWRITTEN_TILE,
+  WRITE_BEFORE,
+  WRITE_PAST,
+  WRITE_PAST_WORKSPACE,
+  CHANGED_INPUT,
+  DEFECTS,
+  WEARS_OUT,
+  FAILS
+} defect;
+static const char *const defect_names[DEFECTS] = {"no defect",
+                                                  "a NaN",
+                                                  "one wrong element",
+                                                  "one dropped product",
+                                                  "an unwritten tile",
+                                                  "a write one before the output",
+                                                  "a write one past the output",
+                                                  "a write one past the workspace",
+                                                  "a changed input"};
 
 /* Where the buffers are, and who looks. */
 static const struct {
   const char *name;
   conv_place place;
   verify_place verify;
-} ways[] = {{"memory of the CPU", ON_CPU, VERIFY_BY_SIZE}, {"the device's, seen from the host", ON_GPU, VERIFY_ON_HOST}, {"the device's, seen there", ON_GPU, VERIFY_ON_DEVICE}};
+} ways[] = {{"memory of the CPU", ON_CPU, VERIFY_BY_SIZE},
+            {"the device's, seen from the host", ON_GPU, VERIFY_ON_HOST},
+            {"the device's, seen there", ON_GPU, VERIFY_ON_DEVICE}};
 enum { WAYS = sizeof ways / sizeof *ways };
 
 static struct {
@@ -38,7 +59,9 @@ static struct {
 } test;
 
 enum { WORKSPACE_BYTES = 100, TEXT = 2048 };
-static const char *plan_test(const conv_operation *o, const conv_device *device, conv_plan *plan) { return (void)o, (void)device, plan->workspace_bytes = WORKSPACE_BYTES, NULL; }
+static const char *plan_test(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  return (void)o, (void)device, plan->workspace_bytes = WORKSPACE_BYTES, NULL;
+}
 static double growth(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, test.pass), random); }
 
 /* Buffers may be the device's: the kernel works on copies. */
@@ -55,7 +78,7 @@ static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStre
   (void)stream;
   const conv_problem *p = &plan->operation.problem;
   if (test.planted == FAILS) return cudaErrorInvalidValue;
-  if (test.timing && ways[test.way].place == ON_GPU) usleep(6000); /* launches that long are not captured into graphs */
+  if (test.timing && ways[test.way].place == ON_GPU) usleep(6000);          /* launches that long are not captured into graphs */
   if (++test.launches > 5 && test.planted == WEARS_OUT) return cudaSuccess; /* right when verified, idle when timed */
   conv_tensor tensors[3];
   void *const data[3] = {b->x, b->w, b->y};
@@ -91,8 +114,15 @@ static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStre
 /* Runs the kernel through a trial; returns the status of its one row, and what was printed. */
 static result_status run_trial(const conv_problem *p, char text[TEXT]) {
   const conv_place place = ways[test.way].place;
-  const conv_kernel kernel = {.name = "test", .idea = "", .place = place, .pass = test.pass, .dtype = test.dtype, .layout = test.layout,
-                              .plan = plan_test, .launch = launch, .growth = growth};
+  const conv_kernel kernel = {.name = "test",
+                              .idea = "",
+                              .place = place,
+                              .pass = test.pass,
+                              .dtype = test.dtype,
+                              .layout = test.layout,
+                              .plan = plan_test,
+                              .launch = launch,
+                              .growth = growth};
   step_options options = {.seed = 1, .one_shape = true, .timing = test.timing, .verify = ways[test.way].verify};
   machine m;
   char error[256], *printed;
@@ -101,8 +131,15 @@ static result_status run_trial(const conv_problem *p, char text[TEXT]) {
   if (place == ON_GPU && machine_open_gpu(&m, error, sizeof error)) return RESULT_SKIPPED;
   m.device.emulated = false; /* timed wherever it is */
   report r = {.machine = &m, .text = open_memstream(&printed, &size)};
-  const trial t = {.problem = p, .pass = test.pass, .dtype = test.dtype, .layout = test.layout, .place = place, .kernels = {&kernel, &kernel},
-                   .kernel_count = test.planted == FAILS ? 2 : 1, .options = &options, .machine = &m};
+  const trial t = {.problem = p,
+                   .pass = test.pass,
+                   .dtype = test.dtype,
+                   .layout = test.layout,
+                   .place = place,
+                   .kernels = {&kernel, &kernel},
+                   .kernel_count = test.planted == FAILS ? 2 : 1,
+                   .options = &options,
+                   .machine = &m};
   test.launches = 0;
   const int status = trial_run(&t, &r);
   fclose(r.text);
@@ -133,9 +170,8 @@ static void planted_defects(void) {
             as_wanted += run_trial(&p, text[test.way]) == want;
             without_seconds(text[test.way]);
           }
-          ok(as_wanted == ways_here, "%s %s %s: %s is %s%s", dtype_name(test.dtype), layout_name(test.layout),
-             pass_name(test.pass), defect_names[planted], want == RESULT_RIGHT ? "accepted" : "refused",
-             ways_here > 1 ? ", in memory of the CPU and of the device, whoever looks" : "");
+          ok(as_wanted == ways_here, "%s %s %s: %s is %s%s", dtype_name(test.dtype), layout_name(test.layout), pass_name(test.pass), defect_names[planted],
+             want == RESULT_RIGHT ? "accepted" : "refused", ways_here > 1 ? ", in memory of the CPU and of the device, whoever looks" : "");
           if (ways_here > 1 && !ok(strcmp(text[1], text[2]) == 0, "... and the host and the device say the same of it")) diag("%s\nand\n%s", text[1], text[2]);
         }
 }
@@ -151,7 +187,8 @@ static void planted_in_time(void) {
     test.timing = true, test.planted = NONE;
     ok(run_trial(&p, text) == RESULT_RIGHT, "%s, timed: no defect is accepted", ways[test.way].name);
     test.planted = WEARS_OUT;
-    ok(run_trial(&p, text) == RESULT_WRONG && strstr(text, "the last timed sample"), "%s, timed: a kernel that writes nothing from its sixth launch on is refused", ways[test.way].name);
+    ok(run_trial(&p, text) == RESULT_WRONG && strstr(text, "the last timed sample"),
+       "%s, timed: a kernel that writes nothing from its sixth launch on is refused", ways[test.way].name);
     test.planted = FAILS, test.timing = false;
     ok(run_trial(&p, text) == RESULT_WRONG, "%s: a failed launch is wrong, and the kernel after it is not called right", ways[test.way].name);
   }
@@ -179,7 +216,8 @@ static double right_result(uint64_t seed, conv_pass pass, conv_dtype dtype, bool
     worst = 0;
     for (int order = 0; order < ORDER_COUNT; order++) {
       for (int64_t i = 0; i < out->count; i++) tensor_set(out, i, sum_products(&lists, i, order));
-      const conv_verdict verdict = verify_output(out, &reference, COMPARE_BOUND, (error_rule){.growth = growth_chain_fp32((double)problem_terms(&p, pass), zero_mean)}, NULL);
+      const conv_verdict verdict =
+          verify_output(out, &reference, COMPARE_BOUND, (error_rule){.growth = growth_chain_fp32((double)problem_terms(&p, pass), zero_mean)}, NULL);
       if (!verdict.right) worst = INFINITY;
       if (verdict.worst_share > worst) worst = verdict.worst_share;
     }
@@ -217,7 +255,8 @@ static void units(void) {
   const double plain = growth_chain_fp32(64, true), bound = error_bound(1, 1, plain, 64, DTYPE_FP32);
   data[0] = (float)(1 + 5 * bound), data[1] = 1;
   conv_verdict v = verify_output(&out, &reference, COMPARE_BOUND, (error_rule){.growth = 10 * plain}, NULL);
-  ok(v.right && fabs(v.plain_share - 5) < 0.05 && v.worst_share < 0.6, "five plain sums' bounds off: %.3f of them, %.2f of a rule ten times as wide", v.plain_share, v.worst_share);
+  ok(v.right && fabs(v.plain_share - 5) < 0.05 && v.worst_share < 0.6, "five plain sums' bounds off: %.3f of them, %.2f of a rule ten times as wide",
+     v.plain_share, v.worst_share);
   v = verify_output(&out, &reference, COMPARE_BOUND, (error_rule){.growth = plain}, NULL);
   ok(!v.right && v.mismatches == 1 && fabs(v.worst_share - v.plain_share) < 1e-9, "too much for a plain sum");
   v = verify_output(&out, &reference, COMPARE_BOUND, (error_rule){.growth = plain, .shared = true}, NULL);

@@ -56,9 +56,7 @@ static void naive_wgrad_output(const shape *p, int i, int at[4]) {
   at[1] = i / p->K / p->S / p->R;
 }
 
-static int step_count(const shape *p, pass what) {
-  return what == FPROP ? p->C * p->R * p->S : what == DGRAD ? p->K * p->R * p->S : p->N * p->P * p->Q;
-}
+static int step_count(const shape *p, pass what) { return what == FPROP ? p->C * p->R * p->S : what == DGRAD ? p->K * p->R * p->S : p->N * p->P * p->Q; }
 
 static step step_of(const shape *p, pass what, const int at[4], int i) {
   step t = {false, {0, 0}};
@@ -190,8 +188,8 @@ static void compare(const char *program, const shape *p, const char *kernel, pas
        i < 2 ? "loads" : "stores", array_name, want[i].requests, (double)want[i].lanes / (double)want[i].requests,
        (double)want[i].sectors / (double)want[i].requests);
     if (found && memcmp(&got, &want[i], sizeof got) != 0)
-      diag("counted %lld requests, %lld lanes, %lld sectors; expected %lld, %lld, %lld", got.requests, got.lanes, got.sectors, want[i].requests,
-           want[i].lanes, want[i].sectors);
+      diag("counted %lld requests, %lld lanes, %lld sectors; expected %lld, %lld, %lld", got.requests, got.lanes, got.sectors, want[i].requests, want[i].lanes,
+           want[i].sectors);
   }
 }
 

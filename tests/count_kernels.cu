@@ -7,8 +7,7 @@
 #include "tests/tap.h"
 
 /* One warp column by column: a store of a row has the lanes in 32 banks; a load of a column in one bank with a pitch of 32, in 32 with 33. */
-template <int PITCH>
-__global__ void transpose(const float *x, float *y) {
+template <int PITCH> __global__ void transpose(const float *x, float *y) {
   __shared__ float tile[32][PITCH];
   for (int i = 0; i < 32; i++) tile[i][threadIdx.x] = x[i * 32 + threadIdx.x];
   __syncwarp();
@@ -55,10 +54,8 @@ __global__ void banks(const float *x, float *y) {
 /* Odd lanes in one branch, even lanes in the other: two requests of 16 lanes. Then all together again. */
 __global__ void divergent(const float *x, float *y) {
   float value = 1;
-  if (threadIdx.x % 2)
-    value = x[threadIdx.x];
-  else
-    value -= x[threadIdx.x + 32];
+  if (threadIdx.x % 2) value = x[threadIdx.x];
+  else value -= x[threadIdx.x + 32];
   y[threadIdx.x] = value;
 }
 
@@ -90,12 +87,12 @@ static const float *result(cudaError_t error) {
   return y;
 }
 
-#define EXPECT(n, formula, text)                       \
-  do {                                                 \
-    int wrong = 0;                                     \
-    result(cudaGetLastError());                        \
+#define EXPECT(n, formula, text)                            \
+  do {                                                      \
+    int wrong = 0;                                          \
+    result(cudaGetLastError());                             \
     for (int i = 0; i < n; i++) wrong += y[i] != (formula); \
-    ok(wrong == 0, text);                              \
+    ok(wrong == 0, text);                                   \
   } while (0)
 
 static float sum_to(int n) {

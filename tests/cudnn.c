@@ -31,7 +31,8 @@ static void winners(void) {
   cudnn_task fused = task;
   fused.epilogue = (conv_epilogue){.bias = true, .activation = ACTIVATION_RELU};
   const char *gpu = "GPU \"X\", 2nd";
-  const cudnn_winners first = {.count = 1, .tag = {"eng1"}, .us = {9}}, second = {.count = 3, .tag = {"eng79_k17=2_k24=3", "eng1_k12=-1", "eng0@NCHW"}, .us = {1.5, 2.25, 1000}, .search = "timed=7;cut=0"};
+  const cudnn_winners first = {.count = 1, .tag = {"eng1"}, .us = {9}},
+                      second = {.count = 3, .tag = {"eng79_k17=2_k24=3", "eng1_k12=-1", "eng0@NCHW"}, .us = {1.5, 2.25, 1000}, .search = "timed=7;cut=0"};
   const cudnn_winners of_fused = {.count = 5, .tag = {"eng0", "eng1", "eng2", "eng3", "eng4"}, .us = {1, 2, 3, 4, 5}};
   int status = cudnn_winners_append(path, &task, gpu, 91900, 1 << 20, &first, error, sizeof error);
   status |= cudnn_winners_append(path, &task, gpu, 91900, 1 << 20, &second, error, sizeof error);
@@ -43,7 +44,8 @@ static void winners(void) {
   for (int i = 0; same && i < 3; i++) same = strcmp(found.tag[i], second.tag[i]) == 0 && found.us[i] == second.us[i];
   ok(same, "the last line of a key is found again, tags and times (%d plans)", found.count);
   ok(strcmp(found.search, "timed=7;cut=0") == 0, "and what became of the search's plans: %s", found.search);
-  ok(cudnn_winners_lookup(path, &fused, gpu, 91900, 1 << 20, &found, error, sizeof error) == 0 && found.count == 5 && found.us[4] == 5, "a fused graph has its own line");
+  ok(cudnn_winners_lookup(path, &fused, gpu, 91900, 1 << 20, &found, error, sizeof error) == 0 && found.count == 5 && found.us[4] == 5,
+     "a fused graph has its own line");
   ok(cudnn_winners_lookup(path, &unknown, gpu, 91900, 1 << 20, &found, error, sizeof error) == 1, "another shape is not there");
   ok(cudnn_winners_lookup(path, &backward, gpu, 91900, 1 << 20, &found, error, sizeof error) == 1, "another pass is not there");
   ok(cudnn_winners_lookup(path, &task, gpu, 91400, 1 << 20, &found, error, sizeof error) == 1, "another cuDNN is not there");
@@ -61,12 +63,14 @@ static void winners(void) {
     fprintf(f, "%.*seng1,2.5,,,,,,,,\n", (int)(end - line), line); /* as older versions wrote it */
     fclose(f);
   }
-  ok(cudnn_winners_lookup(path, &task, gpu, 91900, 1 << 20, &found, error, sizeof error) == 0 && found.count == 1 && found.search[0] == 0, "a line without that is read");
+  ok(cudnn_winners_lookup(path, &task, gpu, 91900, 1 << 20, &found, error, sizeof error) == 0 && found.count == 1 && found.search[0] == 0,
+     "a line without that is read");
   if (end && (f = fopen(path, "a"))) {
     fprintf(f, "%.*seng1,fast,,,,,,,,\n", (int)(end - line), line);
     fclose(f);
   }
-  ok(cudnn_winners_lookup(path, &task, gpu, 91900, 1 << 20, &found, error, sizeof error) == -1 && strstr(error, ":6: expected"), "a damaged line is named: %s", error);
+  ok(cudnn_winners_lookup(path, &task, gpu, 91900, 1 << 20, &found, error, sizeof error) == -1 && strstr(error, ":6: expected"), "a damaged line is named: %s",
+     error);
   unlink(path);
 }
 
@@ -95,7 +99,8 @@ static void results(void) {
   close(file);
   const cudnn_task task = task_of(&p, PASS_DGRAD, DTYPE_FP16, LAYOUT_NHWC);
   const machine m = {.device.name = "GPU \"X\", 2nd", .peaks = {.fp32_flops = 1e12, .fp16_flops = 2e12, .read_per_second = 1e11, .copy_per_second = 1e11}};
-  cudnn_baseline b = {.heuristic = 1, .best = 1, .count = 2, .plan = {{.tag = "eng1", .notes = "a, b", .checked = true, .worst_share = 0.5}, {.tag = "eng2_k1=3"}}};
+  cudnn_baseline b = {
+      .heuristic = 1, .best = 1, .count = 2, .plan = {{.tag = "eng1", .notes = "a, b", .checked = true, .worst_share = 0.5}, {.tag = "eng2_k1=3"}}};
   contender turn[CUDNN_BEST + 1] = {{.median_us = 3, .min_us = 2.5, .p90_us = 4}, {.median_us = 2, .min_us = 1.5, .p90_us = 2.25}};
   int status = cudnn_csv_add(path, &task, &m, &b, turn, error, sizeof error);
   b.heuristic = -1, b.count = 1;
@@ -104,9 +109,10 @@ static void results(void) {
   int lines = 0;
   while (f && lines < 4 && fgets(line[lines], sizeof line[0], f)) lines++;
   if (f) fclose(f);
-  ok(status == 0 && lines == 3 && fields(line[0]) == fields(line[1]) && fields(line[0]) == fields(line[2]), "two rows under one header line, %d, %d and %d fields %s",
-     fields(line[0]), fields(line[1]), fields(line[2]), error);
-  ok(lines == 3 && strstr(line[1], ",2.000,1.500,2.250,eng2_k1=3,") && strstr(line[1], ",2.000,eng2_k1=3,"), "the heuristic's plan is the best one where it came out fastest");
+  ok(status == 0 && lines == 3 && fields(line[0]) == fields(line[1]) && fields(line[0]) == fields(line[2]),
+     "two rows under one header line, %d, %d and %d fields %s", fields(line[0]), fields(line[1]), fields(line[2]), error);
+  ok(lines == 3 && strstr(line[1], ",2.000,1.500,2.250,eng2_k1=3,") && strstr(line[1], ",2.000,eng2_k1=3,"),
+     "the heuristic's plan is the best one where it came out fastest");
   ok(lines == 3 && strstr(line[2], ",3.000,2.500,4.000,eng1,\"a, b\",0,0.5000,0.0000,,,search,"), "without a heuristic's plan its fields are empty");
   ok(cudnn_csv_add("/nonexistent/file", &task, &m, &b, turn, error, sizeof error) == -1 && strstr(error, "/nonexistent/file: cannot write"), "%s", error);
   unlink(path);
@@ -154,7 +160,8 @@ static void rules(void) {
   error_rule rule = cudnn_rule(&task, 0, true);
   ok(!rule.shared && rule.growth < 1.1 * plain, "a plain sum as a plain sum may");
   ok(cudnn_unnoted_rule(&task, 0, true, &rule) && rule.shared && rule.growth == ours, "one that is not noted may be a transform");
-  ok(!cudnn_unnoted_rule(&task, notes[0], true, &rule) && !cudnn_unnoted_rule(&task, 0, false, &rule), "one that is noted has had its chance; data that is not random has no such bound");
+  ok(!cudnn_unnoted_rule(&task, notes[0], true, &rule) && !cudnn_unnoted_rule(&task, 0, false, &rule),
+     "one that is noted has had its chance; data that is not random has no such bound");
 }
 
 static void tags(void) {
@@ -177,9 +184,10 @@ static void tags(void) {
 
 /* Every shape of the nasty list's kind is a graph, and some plan of the same math can be built and named. */
 static void plans(cudnnBackendDescriptor_t device) {
-  static const char *const shapes[] = {"mb2ic64ih56oc64kh3ph1",     "mb2ic3ih224oc64oh112kh7sh2ph3",        "mb2ic64ih56oc256kh1",       "g8mb2ic8ih9oc8kh3ph1",
-                                       "g4mb2ic64ih14oc64kh3ph1",   "mb2ic4ih8oc5oh8kh4ph1",                "mb2ic4ih12oc5kh3dh1ph2",    "mb1ic4ih13iw10oc5kh3kw3sh3sw2ph1pw1",
-                                       "mb1ic2ih1oc3oh1kh3ph1"};
+  static const char *const shapes[] = {
+      "mb2ic64ih56oc64kh3ph1",   "mb2ic3ih224oc64oh112kh7sh2ph3", "mb2ic64ih56oc256kh1",    "g8mb2ic8ih9oc8kh3ph1",
+      "g4mb2ic64ih14oc64kh3ph1", "mb2ic4ih8oc5oh8kh4ph1",         "mb2ic4ih12oc5kh3dh1ph2", "mb1ic4ih13iw10oc5kh3kw3sh3sw2ph1pw1",
+      "mb1ic2ih1oc3oh1kh3ph1"};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int pass = 0; pass < PASS_COUNT; pass++)
       for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
@@ -211,7 +219,8 @@ static void plans(cudnnBackendDescriptor_t device) {
             plan_free(&plan);
           }
         cudnn_graph_free(&g);
-        ok(built > 0 && same, "%s %s %s: %d engines, every knob of theirs once in the sweep, the last %s %s", shapes[i], pass_name((conv_pass)pass), dtype_name((conv_dtype)dtype), built, tag, error);
+        ok(built > 0 && same, "%s %s %s: %d engines, every knob of theirs once in the sweep, the last %s %s", shapes[i], pass_name((conv_pass)pass),
+           dtype_name((conv_dtype)dtype), built, tag, error);
       }
 }
 
@@ -220,7 +229,10 @@ static void padding(cudnnBackendDescriptor_t device) {
   static const struct {
     const char *shape;
     int64_t top, bottom;
-  } cases[] = {{"mb2ic8ih56oc8kh3sh2ph1", 1, 1}, {"mb2ic8ih224oc8kh7sh2ph3", 3, 3}, {"mb2ic8ih9oc8kh3ph1", 1, 1}, {"mb2ic8ih9oc8oh8kh3ph1", 1, 0},
+  } cases[] = {{"mb2ic8ih56oc8kh3sh2ph1", 1, 1},
+               {"mb2ic8ih224oc8kh7sh2ph3", 3, 3},
+               {"mb2ic8ih9oc8kh3ph1", 1, 1},
+               {"mb2ic8ih9oc8oh8kh3ph1", 1, 0},
                {"mb2ic8ih9oc8oh10kh4ph1", 1, 3}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     conv_problem p;
@@ -233,8 +245,8 @@ static void padding(cudnnBackendDescriptor_t device) {
     for (int k = 0; made == 0 && k < g.pool.count; k++)
       if (pool_get(&g.pool, g.pool.item[k], CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, before) == 2)
         pool_get(&g.pool, g.pool.item[k], CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, after);
-    ok(made == 0 && before[0] == cases[i].top && after[0] == cases[i].bottom && after[1] == cases[i].bottom, "%s: padding %d before, %d after %s", cases[i].shape,
-       (int)before[0], (int)after[0], error);
+    ok(made == 0 && before[0] == cases[i].top && after[0] == cases[i].bottom && after[1] == cases[i].bottom, "%s: padding %d before, %d after %s",
+       cases[i].shape, (int)before[0], (int)after[0], error);
     cudnn_graph_free(&g);
   }
 }
@@ -281,7 +293,8 @@ static void wide_results(cudnnBackendDescriptor_t device) {
     cudnn_graph_name(&task, name);
     const int made = cudnn_graph_make(&g, &task, LAYOUT_NHWC, NULL, device, error, sizeof error);
     for (int engine = 0; made == 0 && engine < g.engines; engine++) usable += engine_ask(&g, engine).usable;
-    ok(made == 0 && usable > 0 && strcmp(name, "conv+fp32") == 0, "%s of fp16 stored as fp32, %s: %d engines %s", pass_name((conv_pass)pass), name, usable, error);
+    ok(made == 0 && usable > 0 && strcmp(name, "conv+fp32") == 0, "%s of fp16 stored as fp32, %s: %d engines %s", pass_name((conv_pass)pass), name, usable,
+       error);
     cudnn_graph_free(&g);
   }
 }

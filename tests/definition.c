@@ -15,7 +15,8 @@ static void by_hand(void) {
   ok(problem_parse(&p, "mb1ic1ih3oc1kh2ph1", error, sizeof error) == 0 && p.P == 4 && p.Q == 4, "3x3 image, 2x2 filter, padding 1: 4x4 outputs");
   const float x[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, w[4] = {1, 10, 100, 1000}, dy[16] = {[5] = 1};
   const double y[16] = {1000, 2100, 3200, 300, 4010, 5421, 6532, 603, 7040, 8754, 9865, 906, 70, 87, 98, 9};
-  const conv_inputs in = {.a_shape = tensor_describe(&p, TENSOR_X, DTYPE_FP32, LAYOUT_NCHW), .b_shape = tensor_describe(&p, TENSOR_W, DTYPE_FP32, LAYOUT_NCHW), .a = x, .b = w};
+  const conv_inputs in = {
+      .a_shape = tensor_describe(&p, TENSOR_X, DTYPE_FP32, LAYOUT_NCHW), .b_shape = tensor_describe(&p, TENSOR_W, DTYPE_FP32, LAYOUT_NCHW), .a = x, .b = w};
   int right = 0;
   for (int i = 0; i < 16; i++) right += definition_element(&p, PASS_FPROP, &in, (int[]){0, 0, i / 4, i % 4}).value == y[i];
   ok(right == 16, "fprop: all 16 sums as on paper");
@@ -65,8 +66,8 @@ static void random_problems(void) {
         product_lists lists = list_products(&p, (conv_pass)pass, tensors);
         conv_reference reference;
         char error[256];
-        same &= reference_compute(&reference, &p, (conv_pass)pass, &tensors[pass_input_a((conv_pass)pass)], &tensors[pass_input_b((conv_pass)pass)], true, false,
-                                  error, sizeof error) == 0;
+        same &= reference_compute(&reference, &p, (conv_pass)pass, &tensors[pass_input_a((conv_pass)pass)], &tensors[pass_input_b((conv_pass)pass)], true,
+                                  false, error, sizeof error) == 0;
         for (int64_t i = 0; same && i < lists.outputs; i++) same = (double)sum_products(&lists, i, ORDER_FORWARD) == reference.value[i];
         free_products(&lists);
         reference_free(&reference);
@@ -117,7 +118,8 @@ static void references_agree(void) {
     by_gpu += equal && gpu.by_gpu;
     defined += equal && !cpu.by_gpu && is_defined(&cpu, &p, pass, &a, &b);
     for (int64_t i = 0; equal && i < cpu.shape.count; i++)
-      equal = fabs(cpu.value[i] - gpu.value[i]) <= 1e-12 * (double)cpu.scale[i] && fabs((double)cpu.scale[i] - (double)gpu.scale[i]) <= 1e-6 * (double)cpu.scale[i];
+      equal =
+          fabs(cpu.value[i] - gpu.value[i]) <= 1e-12 * (double)cpu.scale[i] && fabs((double)cpu.scale[i] - (double)gpu.scale[i]) <= 1e-6 * (double)cpu.scale[i];
     same += equal;
     reference_free(&cpu), reference_free(&gpu);
     tensor_free(&a), tensor_free(&b);

@@ -1,14 +1,13 @@
-/* Does the device find what the host finds? Data, comparisons and references by kernels, wherever kernels run, beside the host's: bit for bit where both do the
- * same arithmetic. */
+/* Does the device find what the host finds? Data, comparisons and byte differences by kernels, wherever kernels run, beside the host's: bit for bit where both
+ * do the same arithmetic. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/conv/gpu.h"
+#include "common/conv/operation_reference.h"
 #include "common/conv/spot_check.h"
 #include "common/conv/verify.h"
-#include "common/harness/device_check.h"
-#include "common/conv/operation_reference.h"
 #include "tests/tap.h"
 
 /* ---------------------------------------------------------------- memory of the device */
@@ -52,8 +51,10 @@ static conv_problem problem(const char *text) {
 /* ---------------------------------------------------------------- data */
 
 static void fills(void) {
-  static const char *const shapes[] = {"mb1ic1ih1oc1kh1", "g3mb2ic6ih7iw5oc9kh3kw2ph1", "mb3ic17ih13iw11oc5kh1kw1", "mb1ic65ih130iw140oc2kh1kw1"}; /* the last: more elements than threads */
-  static const conv_source sources[] = {{.seed = 1}, {.seed = 0x123456789abcdef}, {.seed = 7, .magnitude = 1}, {.seed = 7, .magnitude = 3}, {.seed = 9, .magnitude = 8}};
+  static const char *const shapes[] = {"mb1ic1ih1oc1kh1", "g3mb2ic6ih7iw5oc9kh3kw2ph1", "mb3ic17ih13iw11oc5kh1kw1",
+                                       "mb1ic65ih130iw140oc2kh1kw1"}; /* the last: more elements than threads */
+  static const conv_source sources[] = {
+      {.seed = 1}, {.seed = 0x123456789abcdef}, {.seed = 7, .magnitude = 1}, {.seed = 7, .magnitude = 3}, {.seed = 9, .magnitude = 8}};
   for (size_t k = 0; k < sizeof sources / sizeof *sources; k++) {
     int same = 0, tensors = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -65,7 +66,8 @@ static void fills(void) {
         conv_tensor device = host;
         device.data = to_device(NULL, tensor_bytes(&host));
         if (tensor_alloc(&back)) exit(2);
-        same += gpu_fill(&device, sources[k]) == cudaSuccess && cudaMemcpy(back.data, device.data, tensor_bytes(&back), cudaMemcpyDeviceToHost) == cudaSuccess &&
+        same += gpu_fill(&device, sources[k]) == cudaSuccess &&
+                cudaMemcpy(back.data, device.data, tensor_bytes(&back), cudaMemcpyDeviceToHost) == cudaSuccess &&
                 memcmp(back.data, host.data, tensor_bytes(&host)) == 0;
         tensors++;
         cudaFree(device.data);
@@ -81,12 +83,14 @@ static void layouts(void) {
   for (int form = 0; form < 8; form++) {
     const conv_problem p = problem("mb3ic7ih5iw9oc11kh2kw3");
     const conv_dtype dtype = (conv_dtype)(form & 1);
-    conv_tensor from = host_tensor(&p, TENSOR_X, dtype, (conv_layout)(form >> 1 & 1)), want = host_tensor(&p, TENSOR_X, dtype, (conv_layout)(form >> 2)), got = want;
+    conv_tensor from = host_tensor(&p, TENSOR_X, dtype, (conv_layout)(form >> 1 & 1)), want = host_tensor(&p, TENSOR_X, dtype, (conv_layout)(form >> 2)),
+                got = want;
     tensor_fill_normal(&from, 3), tensor_fill_normal(&want, 3);
     conv_tensor a = tensor_on_device(&from), b = want;
     b.data = to_device(NULL, tensor_bytes(&b));
     if (tensor_alloc(&got)) exit(2);
-    same += gpu_copy(&b, &a) == cudaSuccess && cudaMemcpy(got.data, b.data, tensor_bytes(&b), cudaMemcpyDeviceToHost) == cudaSuccess && memcmp(got.data, want.data, tensor_bytes(&b)) == 0;
+    same += gpu_copy(&b, &a) == cudaSuccess && cudaMemcpy(got.data, b.data, tensor_bytes(&b), cudaMemcpyDeviceToHost) == cudaSuccess &&
+            memcmp(got.data, want.data, tensor_bytes(&b)) == 0;
     cudaFree(a.data), cudaFree(b.data);
     tensor_free(&from), tensor_free(&want), tensor_free(&got);
   }
@@ -96,7 +100,8 @@ static void layouts(void) {
 /* ---------------------------------------------------------------- verdicts */
 
 typedef enum { RIGHT, ONE_WRONG, A_NAN, AN_INFINITY, UNWRITTEN, SEVERAL, FIRST_AND_LAST, ALL, DEFECTS } defect;
-static const char *const defect_names[DEFECTS] = {"a right result", "one wrong element", "a NaN", "an infinity", "an unwritten tile", "nine wrong elements", "a wrong first and last", "nothing right"};
+static const char *const defect_names[DEFECTS] = {"a right result",      "one wrong element",      "a NaN",        "an infinity", "an unwritten tile",
+                                                  "nine wrong elements", "a wrong first and last", "nothing right"};
 
 /* The reference as a kernel would leave it, but for the defect. */
 static void make_result(const conv_tensor *out, const conv_reference *ref, defect d) {
@@ -128,7 +133,8 @@ static judgement judged(bool on_device, const conv_tensor *out, const conv_refer
 }
 
 static bool same_judgement(const judgement *a, const judgement *b) {
-  return a->verdict.right == b->verdict.right && a->verdict.mismatches == b->verdict.mismatches && memcmp(&a->verdict.worst_share, &b->verdict.worst_share, sizeof(double)) == 0 &&
+  return a->verdict.right == b->verdict.right && a->verdict.mismatches == b->verdict.mismatches &&
+         memcmp(&a->verdict.worst_share, &b->verdict.worst_share, sizeof(double)) == 0 &&
          memcmp(&a->verdict.plain_share, &b->verdict.plain_share, sizeof(double)) == 0 && strcmp(a->text, b->text) == 0;
 }
 
@@ -142,16 +148,24 @@ static void compare_verdicts(const conv_problem *p, conv_pass pass, conv_dtype d
     char error[256];
     if (reference_compute(&ref, p, pass, &a, &b, true, false, error, sizeof error)) exit(2);
     conv_reference on_device = reference_to_device(&ref);
-    const error_rule rules[2] = {{.growth = growth_chain_fp32((double)ref.terms, true)}, {.growth = growth_winograd((double)ref.terms, WINOGRAD_4X4_NORM, true), .shared = true}};
+    const error_rule rules[2] = {{.growth = growth_chain_fp32((double)ref.terms, true)},
+                                 {.growth = growth_winograd((double)ref.terms, WINOGRAD_4X4_NORM, true), .shared = true}};
     for (int d = 0; d < DEFECTS; d++)
       for (int shared = 0; shared < 2; shared++) {
-        conv_tensor out = host_tensor(p, pass_output(pass), dtype, layout), other = host_tensor(p, pass_output(pass), dtype, layout == LAYOUT_NCHW ? LAYOUT_NHWC : LAYOUT_NCHW);
+        conv_tensor out = host_tensor(p, pass_output(pass), dtype, layout),
+                    other = host_tensor(p, pass_output(pass), dtype, layout == LAYOUT_NCHW ? LAYOUT_NHWC : LAYOUT_NCHW);
         make_result(&out, &ref, (defect)d), make_result(&other, &ref, (defect)d);
         conv_tensor there = tensor_on_device(&out), other_there = tensor_on_device(&other);
-        const judgement host = judged(false, &out, &ref, (compare_mode)mode, rules[shared]), device = judged(true, &there, &on_device, (compare_mode)mode, rules[shared]);
+        const judgement host = judged(false, &out, &ref, (compare_mode)mode, rules[shared]),
+                        device = judged(true, &there, &on_device, (compare_mode)mode, rules[shared]);
         const judgement moved = judged(true, &other_there, &on_device, (compare_mode)mode, rules[shared]);
         same[d] += same_judgement(&host, &device) && same_judgement(&host, &moved);
-        const int64_t wrong = d == RIGHT ? 0 : d == UNWRITTEN ? (out.count < 8 ? -1 : 8) : d == ALL ? out.count : d == SEVERAL ? -1 : d == FIRST_AND_LAST ? (out.count > 1 ? 2 : 1) : 1;
+        const int64_t wrong = d == RIGHT            ? 0
+                              : d == UNWRITTEN      ? (out.count < 8 ? -1 : 8)
+                              : d == ALL            ? out.count
+                              : d == SEVERAL        ? -1
+                              : d == FIRST_AND_LAST ? (out.count > 1 ? 2 : 1)
+                                                    : 1;
         as_wanted[d] += device.verdict.right == (d == RIGHT) && (wrong < 0 || device.verdict.mismatches == wrong || (d == UNWRITTEN && out.count < 12));
         cudaFree(there.data), cudaFree(other_there.data);
         tensor_free(&out), tensor_free(&other);
@@ -169,7 +183,8 @@ static void verdicts(void) {
     compare_verdicts(&p, (conv_pass)(i % 3), (conv_dtype)(i / 3 % 2), (conv_layout)(i / 6 % 2), same, as_wanted);
   }
   for (int d = 0; d < DEFECTS; d++) {
-    ok(same[d] == 4 * PROBLEMS, "%s: %d of %d verdicts of the device are the host's, figure for figure and word for word, in both layouts", defect_names[d], same[d], 4 * PROBLEMS);
+    ok(same[d] == 4 * PROBLEMS, "%s: %d of %d verdicts of the device are the host's, figure for figure and word for word, in both layouts", defect_names[d],
+       same[d], 4 * PROBLEMS);
     ok(as_wanted[d] == 4 * PROBLEMS, "... and %s", d == RIGHT ? "accept it" : "refuse it, with the number of what is wrong");
   }
 }
@@ -178,7 +193,12 @@ static void verdicts(void) {
 static void odd_verdicts(void) {
   const conv_problem p = problem("mb1ic1ih1100iw1200oc1oh1100ow1200kh1kw1");
   conv_tensor out = host_tensor(&p, TENSOR_Y, DTYPE_FP32, LAYOUT_NCHW);
-  conv_reference ref = {.shape = out, .value = malloc((size_t)out.count * sizeof(double)), .scale = malloc((size_t)out.count * sizeof(float)), .random = true, .terms = 1, .largest_scale = 4};
+  conv_reference ref = {.shape = out,
+                        .value = malloc((size_t)out.count * sizeof(double)),
+                        .scale = malloc((size_t)out.count * sizeof(float)),
+                        .random = true,
+                        .terms = 1,
+                        .largest_scale = 4};
   tensor_fill_normal(&out, 1);
   for (int64_t i = 0; i < out.count; i++) ref.value[i] = (double)tensor_get(&out, i), ref.scale[i] = 1;
   tensor_set(&out, out.count - 5, 99), tensor_set(&out, out.count - 2, NAN);
@@ -187,7 +207,8 @@ static void odd_verdicts(void) {
   conv_tensor there = tensor_on_device(&out);
   const error_rule rule = {.growth = 1e-7};
   const judgement host = judged(false, &out, &ref, COMPARE_BOUND, rule), device = judged(true, &there, &on_device, COMPARE_BOUND, rule);
-  ok(same_judgement(&host, &device) && device.verdict.mismatches == 3, "%lld elements: three wrong ones, by a bound that is infinite, by far, by NaN", (long long)out.count);
+  ok(same_judgement(&host, &device) && device.verdict.mismatches == 3, "%lld elements: three wrong ones, by a bound that is infinite, by far, by NaN",
+     (long long)out.count);
   float largest = -1;
   ok(gpu_largest(on_device.scale, out.count, on_device.room, &largest) == cudaSuccess && isinf(largest), "the largest of the scales is infinite");
   const float some[5] = {1, NAN, 3, 0, 2};
@@ -195,7 +216,8 @@ static void odd_verdicts(void) {
   const cudaError_t status = gpu_largest(on_device.scale, 5, on_device.room, &largest);
   ok(status == cudaSuccess && largest == 3, "of 1, NaN, 3, 0, 2 it is %g", (double)largest);
   on_device.shape.count--;
-  ok(!judged(true, &there, &on_device, COMPARE_BOUND, (error_rule){.growth = 1e30}).verdict.right, "a result with more elements than the reference is not right");
+  ok(!judged(true, &there, &on_device, COMPARE_BOUND, (error_rule){.growth = 1e30}).verdict.right,
+     "a result with more elements than the reference is not right");
   there.count = on_device.shape.count = 0;
   ok(!judged(true, &there, &on_device, COMPARE_BOUND, rule).verdict.right, "no elements are not right");
   cudaFree(there.data);
@@ -212,8 +234,8 @@ static void differences(void) {
   void *room = to_device(NULL, GPU_ROOM);
   static const struct {
     int from, to, at[2]; /* bytes that are compared, and two of them that differ; -1: none */
-  } rows[] = {{0, BYTES, {-1, -1}}, {0, BYTES, {0, -1}}, {0, BYTES, {BYTES - 1, -1}}, {0, BYTES, {17, 4321}}, {3, 4000, {3, 3999}}, {5, 21, {20, -1}},
-              {16, 32, {15, 32}}, {16, 32, {16, 31}}, {1, 2, {1, -1}}, {0, 0, {0, -1}}};
+  } rows[] = {{0, BYTES, {-1, -1}}, {0, BYTES, {0, -1}}, {0, BYTES, {BYTES - 1, -1}}, {0, BYTES, {17, 4321}}, {3, 4000, {3, 3999}},
+              {5, 21, {20, -1}},    {16, 32, {15, 32}},  {16, 32, {16, 31}},          {1, 2, {1, -1}},        {0, 0, {0, -1}}};
   enum { ROWS = sizeof rows / sizeof *rows };
   for (int i = 0; i < ROWS; i++) {
     memcpy(dirty, clean, BYTES);
@@ -236,107 +258,6 @@ static void differences(void) {
   cudaFree(want), cudaFree(data), cudaFree(room);
 }
 
-/* ---------------------------------------------------------------- references */
-
-static const machine *the_machine(void) {
-  static machine m;
-  char error[256];
-  if (m.device.memory_bytes == 0 && machine_open_gpu(&m, error, sizeof error)) exit(2);
-  return &m;
-}
-
-/* Data and reference of trials as device_check_prepare() makes them, with and without an epilogue, beside the host's; and what the spot check says where the
- * device's data are not what they should be. */
-static void prepared(void) {
-  enum { PROBLEMS = 48 };
-  int same = 0, refused = 0, tried = 0;
-  for (int i = 0; i < PROBLEMS; i++) {
-    const conv_problem p = problem_random((uint64_t)i + 900);
-    const step_options options = {.verify = VERIFY_ON_DEVICE};
-    const conv_epilogue some = {.scale = i & 1, .bias = i & 2, .residual = i & 4, .activation = (conv_activation)(i % ACTIVATION_COUNT), .fp32 = i % 5 == 0};
-    const trial t = {.problem = &p, .pass = (conv_pass)(i % 2), .dtype = (conv_dtype)(i / 2 % 2), .layout = (conv_layout)(i / 4 % 2), .place = ON_GPU, .options = &options,
-                     .machine = the_machine(), .epilogue = i < PROBLEMS / 2 ? some : (conv_epilogue){0}};
-    trial plain = t;
-    if (i >= PROBLEMS / 2) plain.pass = (conv_pass)(i % 3);
-    const tensor_role a = pass_input_a(plain.pass), b = pass_input_b(plain.pass);
-    conv_source from[3], fused[3];
-    for (int k = 0; k < 3; k++) from[k] = (conv_source){.seed = 50 + (uint64_t)k}, fused[k] = epilogue_source(k, 5, 0);
-    conv_tensor host_a = host_tensor(&p, a, plain.dtype, plain.layout), host_b = host_tensor(&p, b, plain.dtype, plain.layout);
-    tensor_fill(&host_a, from[a]), tensor_fill(&host_b, from[b]);
-    if (i % 3 == 0) from[a] = (conv_source){.given = &host_a}; /* as from a file */
-    device_check d = {0};
-    conv_reference device, host;
-    char error[512] = "";
-    conv_tensor shape = operation_tensor(&p, plain.pass, &plain.epilogue, pass_output(plain.pass), plain.dtype, plain.layout);
-    epilogue_data data = epilogue_describe(&plain.epilogue, &shape);
-    if (epilogue_fill(&data, 5, 0) || reference_compute(&host, &p, plain.pass, &host_a, &host_b, true, false, error, sizeof error)) exit(2);
-    host.shape.dtype = shape.dtype;
-    if (!epilogue_empty(&plain.epilogue)) reference_fuse(&host, &plain.epilogue, &data);
-    bool equal = device_check_prepare(&d, &device, &plain, from, fused, true, error, sizeof error) == 0 && device.shape.count == host.shape.count && device.shape.dtype == shape.dtype &&
-                 device.terms == host.terms && device.random && fabs((double)device.largest_scale - (double)host.largest_scale) <= 1e-6 * (double)host.largest_scale;
-    if (!equal) diag("%s", error);
-    bool empty = true; /* every window lies in the padding: whatever the data, all sums are 0 */
-    for (int64_t k = 0; k < host.shape.count; k++) empty &= host.value[k] == 0;
-    double *value = malloc((size_t)host.shape.count * sizeof *value);
-    float *scale = malloc((size_t)host.shape.count * sizeof *scale);
-    if (equal) cudaMemcpy(value, device.value, (size_t)host.shape.count * sizeof *value, cudaMemcpyDeviceToHost);
-    if (equal) cudaMemcpy(scale, device.scale, (size_t)host.shape.count * sizeof *scale, cudaMemcpyDeviceToHost);
-    for (int64_t k = 0; equal && k < host.shape.count; k++)
-      equal = fabs(value[k] - host.value[k]) <= 1e-12 * (double)host.scale[k] && fabs((double)scale[k] - (double)host.scale[k]) <= 1e-6 * (double)host.scale[k];
-    same += equal;
-    free(value), free(scale);
-    /* The CPU's own data say otherwise: of x, w, dy; of an epilogue's parts. */
-    for (int k = 0; k < 5; k++) {
-      conv_source lied_from[2] = {from[a], from[b]}, lied_fused[3] = {fused[0], fused[1], fused[2]};
-      const bool there[5] = {true, true, plain.epilogue.scale, plain.epilogue.bias, plain.epilogue.residual};
-      if (!there[k] || !equal || empty) continue;
-      conv_source *const lie = k < 2 ? &lied_from[k] : &lied_fused[k - 2];
-      *lie = (conv_source){.seed = 777};
-      tried++;
-      refused += spot_check(&device, &p, plain.pass, plain.dtype, lied_from, &plain.epilogue, lied_fused, error, sizeof error) == -1 && strstr(error, "disagrees with the CPU's definition") != NULL;
-    }
-    if (equal) reference_free(&device);
-    reference_free(&host);
-    device_check_free(&d);
-    epilogue_free(&data);
-    tensor_free(&host_a), tensor_free(&host_b);
-  }
-  ok(same == PROBLEMS, "%d problems, half of them with an epilogue: data and reference on the device, to 1e-12 of the host's (%d)", PROBLEMS, same);
-  ok(refused == tried && tried > 100, "%d of %d references of other data are refused by the CPU's samples", refused, tried);
-}
-
-static void decisions(void) {
-  static const struct {
-    const char *shape;
-    conv_place place;
-    verify_place asked;
-    bool emulated;
-    double memory;
-    bool want;
-    const char *why;
-  } rows[] = {
-      {"mb64ic64ih56oc64kh3ph1", ON_GPU, VERIFY_BY_SIZE, false, 100e9, true, "a large problem on a GPU"},
-      {"mb256ic64ih56oc64kh1", ON_GPU, VERIFY_ON_HOST, false, 100e9, false, "the same, --verify host"},
-      {"mb64ic64ih56oc64kh3ph1", ON_GPU, VERIFY_BY_SIZE, true, 100e9, false, "the same on the emulator"},
-      {"mb64ic64ih56oc64kh3ph1", ON_CPU, VERIFY_BY_SIZE, false, 100e9, false, "kernels of the CPU"},
-      {"mb1ic4ih8oc4kh3ph1", ON_GPU, VERIFY_BY_SIZE, false, 100e9, false, "a small problem"},
-      {"mb1ic4ih8oc4kh3ph1", ON_GPU, VERIFY_ON_DEVICE, true, 100e9, true, "a small one on the emulator, --verify device"},
-      {"mb1ic1ih2100oc1kh1", ON_GPU, VERIFY_BY_SIZE, false, 100e9, true, "few multiplications, many pixels"},
-      {"mb64ic64ih56oc64kh3ph1", ON_GPU, VERIFY_ON_DEVICE, false, 0.5e9, false, "more than the device holds beside the buffers"},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const conv_problem p = problem(rows[i].shape);
-    machine m = {.device = {.emulated = rows[i].emulated, .memory_bytes = (size_t)rows[i].memory, .l2_bytes = 50 << 20}};
-    const step_options options = {.verify = rows[i].asked};
-    const trial t = {.problem = &p, .pass = PASS_FPROP, .place = rows[i].place, .options = &options, .machine = &m};
-    conv_tensor shapes[3];
-    for (int role = 0; role < 3; role++) shapes[role] = tensor_describe(&p, (tensor_role)role, DTYPE_FP32, LAYOUT_NCHW);
-    const epilogue_data none = epilogue_describe(&t.epilogue, &shapes[TENSOR_Y]);
-    ok(device_check_suits(&t, shapes, &none, 0) == rows[i].want, "%s: verified on the %s", rows[i].why, rows[i].want ? "device" : "host");
-    ok(!device_check_suits(&t, shapes, &none, (size_t)200e9), "... and with a workspace of 200 GB on the host");
-  }
-}
-
 int main(void) {
   plan(0);
   fills();
@@ -344,7 +265,5 @@ int main(void) {
   differences();
   verdicts();
   odd_verdicts();
-  prepared();
-  decisions();
   return done_testing();
 }

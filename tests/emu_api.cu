@@ -25,20 +25,16 @@ __global__ void too_much_static(int *out) {
   *out = huge[threadIdx.x];
 }
 namespace scoped {
-template <typename T, int N>
-__global__ void fill(T *x, T value) { x[threadIdx.x % N] = value; }
-}  // namespace scoped
+template <typename T, int N> __global__ void fill(T *x, T value) { x[threadIdx.x % N] = value; }
+} // namespace scoped
 struct wide_argument {
   alignas(64) char bytes[128];
   float4 vector;
 };
 __global__ void take_struct(const __grid_constant__ wide_argument a, int *out) { *out = a.bytes[127] + (int)a.vector.w; }
 
-#define LAUNCH(kernel, blocks, ...)    \
-  do {                                 \
-    kernel<<<blocks, 32>>>(            \
-        __VA_ARGS__);                  \
-  } while (0)
+#define LAUNCH(kernel, blocks, ...) \
+  do { kernel<<<blocks, 32>>>(__VA_ARGS__); } while (0)
 
 static cudaError_t launch_error(dim3 grid, dim3 block) {
   nothing<<<grid, block>>>();
@@ -68,7 +64,8 @@ static void test_shared_limits() {
   ok(attributes.sharedSizeBytes == 4000 && attributes.maxThreadsPerBlock == 1024, "cudaFuncGetAttributes knows the static size after a launch");
   use_dynamic<<<1, 32, 49152 - 4000 + 4>>>(out);
   ok(cudaGetLastError() == cudaErrorInvalidValue, "static and dynamic together above 48 KB without the attribute fail");
-  ok(cudaFuncSetAttribute(use_dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, 227 * 1024) == cudaErrorInvalidValue, "the attribute cannot exceed 227 KB less the static part");
+  ok(cudaFuncSetAttribute(use_dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, 227 * 1024) == cudaErrorInvalidValue,
+     "the attribute cannot exceed 227 KB less the static part");
   cudaGetLastError();
   ok(cudaFuncSetAttribute(use_dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, 200 * 1024) == cudaSuccess, "200 KB can be asked for");
   use_dynamic<<<1, 32, 200 * 1024>>>(out);
@@ -95,7 +92,8 @@ static void test_arguments() {
   cudaMemcpy(h, x, sizeof h, cudaMemcpyDeviceToHost);
   ok(h[0] == 7 && h[31] == 7, "a template in a namespace; arguments convert to the parameters' types");
   const char *name;
-  ok(cudaFuncGetName(&name, scoped::fill<float, 32>) == cudaSuccess && strcmp(name, "scoped::fill<float, 32>") == 0, "a kernel's name is as its launch spells it: %s", name);
+  ok(cudaFuncGetName(&name, scoped::fill<float, 32>) == cudaSuccess && strcmp(name, "scoped::fill<float, 32>") == 0,
+     "a kernel's name is as its launch spells it: %s", name);
   wide_argument a = {};
   a.bytes[127] = 40;
   a.vector = make_float4(0, 0, 0, 2);
@@ -136,7 +134,8 @@ static void test_memory() {
          properties.sharedMemPerBlockOptin == 227 * 1024 && properties.multiProcessorCount == (getenv("EMU_SMS") ? atoi(getenv("EMU_SMS")) : 8),
      "device properties");
   ok(cudaSetDevice(1) == cudaErrorInvalidDevice, "there is one device");
-  ok(strcmp(cudaGetErrorName(cudaErrorInvalidValue), "cudaErrorInvalidValue") == 0 && strcmp(cudaGetErrorString(cudaSuccess), "no error") == 0, "errors have names");
+  ok(strcmp(cudaGetErrorName(cudaErrorInvalidValue), "cudaErrorInvalidValue") == 0 && strcmp(cudaGetErrorString(cudaSuccess), "no error") == 0,
+     "errors have names");
   cudaGetLastError();
 }
 
@@ -201,7 +200,8 @@ static void test_graphs() {
   add<<<1000, 100, 0, stream>>>(x, N, 1);
   cudaEventRecord(join, stream);
   ok(cudaEventElapsedTime(&ms, fork, join) == cudaSuccess && ms > 0 && ms < 60000, "events measure time: %g ms", (double)ms);
-  ok(cudaEventDestroy(fork) == cudaSuccess && cudaEventDestroy(join) == cudaSuccess && cudaStreamDestroy(stream) == cudaSuccess && cudaStreamDestroy(other) == cudaSuccess,
+  ok(cudaEventDestroy(fork) == cudaSuccess && cudaEventDestroy(join) == cudaSuccess && cudaStreamDestroy(stream) == cudaSuccess &&
+         cudaStreamDestroy(other) == cudaSuccess,
      "everything can be destroyed");
 }
 

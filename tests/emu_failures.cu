@@ -79,10 +79,8 @@ __global__ void exited_source(int *p) {
 }
 __global__ void not_in_mask(int *p) { p[threadIdx.x] = __shfl_xor_sync(0x0000FFFFu, 1, 1); }
 __global__ void different_shuffles(int *p) {
-  if (threadIdx.x % 2)
-    p[threadIdx.x] = __shfl_sync(0xFFFFFFFFu, 1, 0);
-  else
-    p[threadIdx.x] = (int)__ballot_sync(0xFFFFFFFFu, 1);
+  if (threadIdx.x % 2) p[threadIdx.x] = __shfl_sync(0xFFFFFFFFu, 1, 0);
+  else p[threadIdx.x] = (int)__ballot_sync(0xFFFFFFFFu, 1);
 }
 __global__ void past_the_end(int *p) {
   __shared__ int row[40];
@@ -117,18 +115,20 @@ static void expect_failure(kernel k, int threads, const char *what, int count, c
   cudaMemcpy(sums, p, sizeof sums, cudaMemcpyDeviceToHost);
   ok(cudaGetLastError() == cudaSuccess && sums[0] == 64 && sums[3] == 64, "... until a reset, after which launches work");
 }
-#define EXPECT(kernel, threads, what, ...)                        \
-  do {                                                            \
-    static const char *const words[] = {__VA_ARGS__};             \
+#define EXPECT(kernel, threads, what, ...)                                        \
+  do {                                                                            \
+    static const char *const words[] = {__VA_ARGS__};                             \
     expect_failure(kernel, threads, what, sizeof words / sizeof words[0], words); \
   } while (0)
 
 static void test_reports() {
-  EXPECT(barrier_in_branch, 32, "a barrier that some threads never reach: who waits where", "deadlock", "0 of 32 threads have exited", "in barrier_in_branch<<<(4,1,1), (32,1,1), 0>>>",
+  EXPECT(barrier_in_branch, 32, "a barrier that some threads never reach: who waits where", "deadlock", "0 of 32 threads have exited",
+         "in barrier_in_branch<<<(4,1,1), (32,1,1), 0>>>",
          "16 threads wait in __syncthreads at tests/emu_failures.cu:", "lanes 0xffff0000 wait in __shfl_sync at tests/emu_failures.cu:", "missing 0x0000ffff");
   EXPECT(two_barriers, 64, "two barriers in two branches", "divergent barrier", "__syncthreads at tests/emu_failures.cu:");
   EXPECT(missing_lane, 64, "a lane that stays away from a shuffle", "deadlock", "lanes 0xffffff7f wait in __shfl_down_sync", "missing 0x00000080");
-  EXPECT(exited_source, 32, "a shuffle that reads from a lane that has returned", "thread (30,0,0)", "__shfl_xor_sync", "lane 30 reads from lane 31, which has exited");
+  EXPECT(exited_source, 32, "a shuffle that reads from a lane that has returned", "thread (30,0,0)", "__shfl_xor_sync",
+         "lane 30 reads from lane 31, which has exited");
   EXPECT(not_in_mask, 32, "a lane that leaves itself out of its mask", "lane 16 is not in its own mask 0x0000ffff");
   EXPECT(different_shuffles, 32, "different warp functions with the same mask", "divergent warp", "__ballot_sync", "__shfl_sync");
   EXPECT(past_the_end, 32, "a write past the end of a shared array", "wrote past the end of shared int [40] row, declared at tests/emu_failures.cu:");
@@ -136,8 +136,7 @@ static void test_reports() {
 
 /* ---- launches that a GPU refuses ---- */
 
-template <int WARPS, typename... T>
-__global__ void __launch_bounds__(32 * WARPS, 1) bounded(int *p, T...) {
+template <int WARPS, typename... T> __global__ void __launch_bounds__(32 * WARPS, 1) bounded(int *p, T...) {
   if (threadIdx.x == 32 * WARPS) p[0] = 1;
 }
 static __global__ __launch_bounds__(64) void bounded_64(int *p) { p[threadIdx.x] = 1; }
@@ -208,15 +207,15 @@ static void expect_fault(void (*f)(int *), int exit_status, const char *what, in
   const char *report = in_child(f, &status);
   ok(WIFEXITED(status) && WEXITSTATUS(status) == exit_status && mentions(report, count, words), "%s", what);
 }
-#define EXPECT_FAULT(f, status, what, ...)                       \
-  do {                                                           \
-    static const char *const words[] = {__VA_ARGS__};            \
+#define EXPECT_FAULT(f, status, what, ...)                                \
+  do {                                                                    \
+    static const char *const words[] = {__VA_ARGS__};                     \
     expect_fault(f, status, what, sizeof words / sizeof words[0], words); \
   } while (0)
 
 static void test_faults() {
-  EXPECT_FAULT([](int *) { wild_pointer<<<1, 32>>>((int *)64); }, 139, "a wild pointer: kernel, thread and address", "illegal access to address 0x54 in wild_pointer",
-               "block (0,0,0), thread (5,0,0)", "launched at tests/emu_failures.cu:");
+  EXPECT_FAULT([](int *) { wild_pointer<<<1, 32>>>((int *)64); }, 139, "a wild pointer: kernel, thread and address",
+               "illegal access to address 0x54 in wild_pointer", "block (0,0,0), thread (5,0,0)", "launched at tests/emu_failures.cu:");
   EXPECT_FAULT([](int *p) { overflow<<<1, 1>>>(p); }, 139, "a stack overflow says so", "stack overflow", "in overflow");
 #ifdef __x86_64__ /* elsewhere the processor allows both */
   EXPECT_FAULT([](int *p) { divide<<<1, 32>>>(p); }, 136, "an integer division by zero", "integer division by zero in divide");
@@ -227,8 +226,7 @@ static void test_faults() {
 /* ---- seeds ---- */
 
 /* Without the barrier it depends on the order whether a thread sees its neighbour's value. */
-template <bool RACY>
-__global__ void neighbours(int *p) {
+template <bool RACY> __global__ void neighbours(int *p) {
   __shared__ int x[64];
   x[threadIdx.x] = 0;
   __syncthreads();
@@ -243,8 +241,7 @@ __global__ void last_block(int *p) {
 }
 
 /* How many of 50 seeds give another result than the default order. */
-template <typename F>
-static int seeds_that_differ(F launch) {
+template <typename F> static int seeds_that_differ(F launch) {
   int *p = scratch(), reference[64], got[64], differ = 0;
   for (int seed = 0; seed <= 50; seed++) {
     emu_set_seed(seed);

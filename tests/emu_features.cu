@@ -30,8 +30,7 @@ static void test_indices() {
 
 /* ---- shared memory ---- */
 
-template <int TILE>
-__global__ void transpose(const float *x, float *y, int n) {
+template <int TILE> __global__ void transpose(const float *x, float *y, int n) {
   __shared__ float tile[TILE][TILE + 1];
   const int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
   if (row < n && column < n) tile[threadIdx.y][threadIdx.x] = x[row * n + column];
@@ -214,7 +213,7 @@ __global__ void arithmetic(int *out) {
   int good = 0;
   good += min(-1, 1u) == 1u; /* mixed signs compare as unsigned */
   good += max(2, 3) == 3 && min(2.5f, 1.0f) == 1.0f && max(1.0f, 2.0) == 2.0;
-  good += min(__int_as_float(0x7FC00000), 3.0f) == 3.0f; /* of NaN and a number, the number */
+  good += min(__int_as_float(0x7FC00000), 3.0f) == 3.0f;           /* of NaN and a number, the number */
   good += __fmaf_rn(0x1p-12f + 1, 0x1p-12f - 1, 1.0f) == 0x1p-24f; /* one rounding, not two */
   good += rsqrtf(4.0f) == 0.5f && __saturatef(1.5f) == 1.0f && __saturatef(-1.0f) == 0.0f;
   good += __clz(1) == 31 && __clz(0) == 32 && __popc(0xF0F0u) == 8 && __ffs(8) == 4 && __brev(1u) == 0x80000000u;

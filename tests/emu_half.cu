@@ -113,7 +113,7 @@ int main() {
     const double a = value_of(operands[3 * i]), b = value_of(operands[3 * i + 1]), c = value_of(operands[3 * i + 2]);
     bad_add += !same(host[i].sum, nearest(a + b)) || !same(host[i].difference, nearest(a - b));
     bad_mul += !same(host[i].product, nearest(a * b));
-    bad_div += !same(host[i].quotient, nearest(a / b)); /* a quotient of halves is never so near to a half-way point that double errs */
+    bad_div += !same(host[i].quotient, nearest(a / b));                         /* a quotient of halves is never so near to a half-way point that double errs */
     bad_fma += !same(host[i].fused, nearest((double)((long double)a * b + c))); /* nor a sum, in 64 bits and then 53 */
     bad_compare += host[i].compared != (a < b) + 2 * (a == b) + 4 * (a >= b);
   }

@@ -1,4 +1,5 @@
-/* The emulator runs CUDA's warp functions: shuffles, votes, matches, with whole and with partial masks. Every check compares with what a loop on the host computes. */
+/* The emulator runs CUDA's warp functions: shuffles, votes, matches, with whole and with partial masks. Every check compares with what a loop on the host
+ * computes. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,7 @@
 
 enum shuffle_kind { INDEX, UP, DOWN, XOR };
 
-template <typename T>
-__global__ void shuffle(T *out, int kind, int argument, int width) {
+template <typename T> __global__ void shuffle(T *out, int kind, int argument, int width) {
   const T mine = (T)(threadIdx.x * 3 + 1);
   T got;
   if (kind == INDEX) got = __shfl_sync(0xFFFFFFFFu, mine, argument, width);
@@ -30,8 +30,7 @@ static int source_lane(int lane, int kind, int argument, int width) {
   return (lane ^ argument) < segment + width ? lane ^ argument : lane;
 }
 
-template <typename T>
-static int wrong_shuffles() {
+template <typename T> static int wrong_shuffles() {
   T *out = on_device<T>(64);
   int wrong = 0;
   for (int kind = INDEX; kind <= XOR; kind++)

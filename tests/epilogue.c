@@ -1,4 +1,5 @@
-/* Epilogues: their names, and whether the harness judges a kernel that fuses one: accepted when it is right, for every epilogue, and refused with each planted defect. */
+/* Epilogues: their names, and whether the harness judges a kernel that fuses one: accepted when it is right, for every epilogue, and refused with each
+ * planted defect. */
 #include <math.h>
 #include <string.h>
 
@@ -9,8 +10,15 @@
 #include "tests/tap.h"
 
 typedef enum { NONE, NO_BIAS, BIAS_IS_SCALED, RESIDUAL_LAST, OTHER_CHANNEL, NOT_ACTIVATED, CUT_AT_8, TANH_GELU, ROUNDED, DEFECTS } defect;
-static const char *const defect_names[DEFECTS] = {"no defect", "no bias", "the bias scaled too", "the residual added after the activation", "the next channel's bias",
-                                                  "no activation", "cut off at 8 instead of 6", "GELU by a cruder formula", "rounded to fp16"};
+static const char *const defect_names[DEFECTS] = {"no defect",
+                                                  "no bias",
+                                                  "the bias scaled too",
+                                                  "the residual added after the activation",
+                                                  "the next channel's bias",
+                                                  "no activation",
+                                                  "cut off at 8 instead of 6",
+                                                  "GELU by a cruder formula",
+                                                  "rounded to fp16"};
 
 static struct {
   defect planted;
@@ -55,7 +63,8 @@ static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStre
     int at[4];
     tensor_coordinates(out, i, at);
     const int channel = test.planted == OTHER_CHANNEL ? (at[1] + 1) % out->dim[1] : at[1];
-    const float result = fused(e, (float)sum_products(&lists, i, ORDER_FORWARD), e->scale ? b->scale[at[1]] : 1, e->bias ? b->bias[channel] : 0, e->residual ? tensor_get(&residual, i) : 0);
+    const float result = fused(e, (float)sum_products(&lists, i, ORDER_FORWARD), e->scale ? b->scale[at[1]] : 1, e->bias ? b->bias[channel] : 0,
+                               e->residual ? tensor_get(&residual, i) : 0);
     tensor_set(out, i, test.planted == ROUNDED ? (double)half_to_float(half_from_double((double)result)) : (double)result);
   }
   free_products(&lists);
@@ -65,8 +74,17 @@ static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStre
 static conv_epilogue numbered(int i) { return (conv_epilogue){.scale = i & 1, .bias = i & 2, .residual = i & 4, .activation = (conv_activation)(i / 8)}; }
 
 static result_status run_trial(const conv_problem *p, conv_epilogue epilogue, unsigned fuses, bool exact_only, char note[256]) {
-  const conv_kernel kernel = {.name = "test", .idea = "", .place = ON_CPU, .pass = test.pass, .dtype = test.dtype, .layout = test.layout,
-                              .plan = make_plan, .launch = launch, .growth = growth, .fuses = fuses, .stores_fp32 = test.fp32};
+  const conv_kernel kernel = {.name = "test",
+                              .idea = "",
+                              .place = ON_CPU,
+                              .pass = test.pass,
+                              .dtype = test.dtype,
+                              .layout = test.layout,
+                              .plan = make_plan,
+                              .launch = launch,
+                              .growth = growth,
+                              .fuses = fuses,
+                              .stores_fp32 = test.fp32};
   epilogue.fp32 = test.fp32;
   step_options options = {.seed = 1, .one_shape = true, .exact_only = exact_only};
   machine m;
@@ -74,8 +92,16 @@ static result_status run_trial(const conv_problem *p, conv_epilogue epilogue, un
   char *text = NULL;
   size_t size = 0;
   report r = {.machine = &m, .text = open_memstream(&text, &size)};
-  const trial t = {.problem = p, .pass = test.pass, .epilogue = epilogue, .dtype = test.dtype, .layout = test.layout, .place = ON_CPU, .kernels = {&kernel},
-                   .kernel_count = 1, .options = &options, .machine = &m};
+  const trial t = {.problem = p,
+                   .pass = test.pass,
+                   .epilogue = epilogue,
+                   .dtype = test.dtype,
+                   .layout = test.layout,
+                   .place = ON_CPU,
+                   .kernels = {&kernel},
+                   .kernel_count = 1,
+                   .options = &options,
+                   .machine = &m};
   const int status = trial_run(&t, &r);
   fclose(r.text);
   const char *skip = text ? strstr(text, "SKIP") : NULL;
@@ -92,7 +118,8 @@ static void names(void) {
     const conv_epilogue want = numbered(i);
     epilogue_print(&want, name);
     for (char *c = name; *c; c++) *c = *c == '+' ? ',' : *c;
-    same += epilogue_parse(&e, name + 1, wrong) == 0 && e.scale == want.scale && e.bias == want.bias && e.residual == want.residual && e.activation == want.activation;
+    same += epilogue_parse(&e, name + 1, wrong) == 0 && e.scale == want.scale && e.bias == want.bias && e.residual == want.residual &&
+            e.activation == want.activation;
   }
   ok(same == 8 * ACTIVATION_COUNT - 1, "all %d names are read as they are written", same);
   ok(epilogue_parse(&e, "relu,bias", wrong) == 0 && e.bias && e.activation == ACTIVATION_RELU, "in any order");
@@ -108,7 +135,8 @@ static void right_ones(const conv_problem *p) {
         int right = 0;
         test.dtype = (conv_dtype)dtype, test.layout = (conv_layout)layout, test.pass = (conv_pass)pass, test.planted = NONE;
         for (int i = 0; i < 8 * ACTIVATION_COUNT; i++) right += run_trial(p, numbered(i), ~0u, false, note) == RESULT_RIGHT;
-        ok(right == 8 * ACTIVATION_COUNT, "%s %s %s: right with all %d epilogues", dtype_name(test.dtype), layout_name(test.layout), pass_name(test.pass), right);
+        ok(right == 8 * ACTIVATION_COUNT, "%s %s %s: right with all %d epilogues", dtype_name(test.dtype), layout_name(test.layout), pass_name(test.pass),
+           right);
       }
 }
 
@@ -159,7 +187,8 @@ static void stored_as_fp32(const conv_problem *p) {
       test.layout = (conv_layout)layout, test.pass = (conv_pass)pass;
       ok(run_trial(p, (conv_epilogue){0}, 0, false, note) == RESULT_RIGHT, "fp16 in, fp32 out: %s %s is right", layout_name(test.layout), pass_name(test.pass));
       test.planted = ROUNDED;
-      ok(run_trial(p, (conv_epilogue){0}, 0, false, note) == RESULT_WRONG, "fp16 in, fp32 out: %s %s rounded to fp16 is refused", layout_name(test.layout), pass_name(test.pass));
+      ok(run_trial(p, (conv_epilogue){0}, 0, false, note) == RESULT_WRONG, "fp16 in, fp32 out: %s %s rounded to fp16 is refused", layout_name(test.layout),
+         pass_name(test.pass));
       test.planted = NONE;
     }
   test.pass = PASS_FPROP;
@@ -167,7 +196,8 @@ static void stored_as_fp32(const conv_problem *p) {
   const conv_epilogue stored = {.bias = true, .fp32 = true};
   epilogue_print(&stored, name);
   const conv_operation half = {.problem = *p, .pass = PASS_WGRAD}, whole = {.problem = *p, .pass = PASS_WGRAD, .epilogue = {.fp32 = true}};
-  ok(strcmp(name, "+bias+fp32") == 0 && operation_traffic(&whole, DTYPE_FP16).written == 2 * operation_traffic(&half, DTYPE_FP16).written, "its name is %s, and it writes twice the bytes", name);
+  ok(strcmp(name, "+bias+fp32") == 0 && operation_traffic(&whole, DTYPE_FP16).written == 2 * operation_traffic(&half, DTYPE_FP16).written,
+     "its name is %s, and it writes twice the bytes", name);
   test.fp32 = false;
 }
 
@@ -177,7 +207,8 @@ static void floors(const conv_problem *p) {
   const conv_traffic plain = operation_traffic(&o, DTYPE_FP16);
   o.epilogue = (conv_epilogue){.scale = true, .residual = true, .activation = ACTIVATION_RELU};
   const conv_traffic more = operation_traffic(&o, DTYPE_FP16);
-  ok(more.written == plain.written && more.read - plain.read == 2.0 * (double)problem_y_count(p) + 4 * p->K, "residual and scale are read: %.0f bytes more", more.read - plain.read);
+  ok(more.written == plain.written && more.read - plain.read == 2.0 * (double)problem_y_count(p) + 4 * p->K, "residual and scale are read: %.0f bytes more",
+     more.read - plain.read);
 }
 
 int main(void) {

@@ -25,13 +25,15 @@ int main(void) {
   ok(h200 && h100 && strcmp(h200->short_name, "h200") == 0 && strcmp(h100->short_name, "h100") == 0, "rows by the driver's name");
   ok(gpu_limits_of("NVIDIA H20") == NULL && gpu_limits_of("") == NULL, "no row for another GPU");
   ok(h200 && !strstr(h200->source, "not measured") && h100 && strstr(h100->source, "not measured") == h100->source, "what was not measured says so first");
-  ok(h200 && h100 && fabs(h100->copy_per_second / 3.35e12 - h200->copy_per_second / 4.80e12) < 1e-9 && fabs(h100->read_per_second / 3.35e12 - h200->read_per_second / 4.80e12) < 1e-9,
+  ok(h200 && h100 && fabs(h100->copy_per_second / 3.35e12 - h200->copy_per_second / 4.80e12) < 1e-9 &&
+         fabs(h100->read_per_second / 3.35e12 - h200->read_per_second / 4.80e12) < 1e-9,
      "both memories sustain the same share of their data sheets");
 
   char text[1024];
   machine m = {.device = {.name = "NVIDIA H100 80GB HBM3", .arch = 90, .sm_count = 132}};
   said(&m, text, sizeof text);
-  ok(machine_fitted_to(&m) && strstr(text, "fitted:  the choice of kernels, cuts of products and sizes of tiles to times of an NVIDIA H200, not of this GPU\n"), "an H100's report says what was fitted elsewhere");
+  ok(machine_fitted_to(&m) && strstr(text, "fitted:  the choice of kernels, cuts of products and sizes of tiles to times of an NVIDIA H200, not of this GPU\n"),
+     "an H100's report says what was fitted elsewhere");
   snprintf(m.device.name, sizeof m.device.name, "NVIDIA H200");
   said(&m, text, sizeof text);
   ok(!machine_fitted_to(&m) && !strstr(text, "fitted"), "an H200's has nothing to say");

@@ -1,4 +1,5 @@
-/* Several operations as one graph: conv + bias + ReLU, then conv, and more; fp32 by the kernels of step 05, fp16 by depthwise kernels, each with a pointwise kernel between. */
+/* Several operations as one graph: conv + bias + ReLU, then conv, and more; fp32 by the kernels of step 05, fp16 by depthwise kernels, each with a pointwise
+ * kernel between. */
 #include <string.h>
 
 #include "common/harness/graph.h"
@@ -13,7 +14,8 @@ static machine gpu;
 static conv_operation operation(const char *shape, const char *epilogue) {
   conv_operation o = {.pass = PASS_FPROP};
   char error[256], wrong[EPILOGUE_NAME];
-  if (problem_parse(&o.problem, shape, error, sizeof error) || (*epilogue && epilogue_parse(&o.epilogue, epilogue, wrong))) ok(0, "%s %s: %s", shape, epilogue, error);
+  if (problem_parse(&o.problem, shape, error, sizeof error) || (*epilogue && epilogue_parse(&o.epilogue, epilogue, wrong)))
+    ok(0, "%s %s: %s", shape, epilogue, error);
   return o;
 }
 
@@ -61,13 +63,13 @@ static void by_every_kernel(const conv_step *step, const conv_graph *g, const ch
       ok(1, "%s, %s # SKIP %s", k->name, what, exact.error);
       continue;
     }
-    if (k->exact_factor == EXACT_NEVER)
-      ok(strstr(exact.verdict.note, "integers do not stay") != NULL, "%s, %s: integers are not asked for", k->name, what);
+    if (k->exact_factor == EXACT_NEVER) ok(strstr(exact.verdict.note, "integers do not stay") != NULL, "%s, %s: integers are not asked for", k->name, what);
     else
       ok(exact.verdict.right && exact.operations == 3, "%s, %s: %d operations, integers bit for bit %s", k->name, what, exact.operations, exact.verdict.note);
     const bool no_bound = strstr(bound.verdict.note, "no bound") != NULL;
-    ok(bound.verdict.right || (no_bound && k->shares_error), "%s, %s: random, %.0f, %.0f and %.0f %% of the bounds, off by %.2g in the end %s", k->name, what, 100 * bound.verdict.operation[0].worst_share,
-       100 * bound.verdict.operation[1].worst_share, 100 * bound.verdict.operation[2].worst_share, bound.verdict.drift, bound.verdict.note);
+    ok(bound.verdict.right || (no_bound && k->shares_error), "%s, %s: random, %.0f, %.0f and %.0f %% of the bounds, off by %.2g in the end %s", k->name, what,
+       100 * bound.verdict.operation[0].worst_share, 100 * bound.verdict.operation[1].worst_share, 100 * bound.verdict.operation[2].worst_share,
+       bound.verdict.drift, bound.verdict.note);
   }
 }
 
@@ -75,12 +77,14 @@ static void by_every_kernel(const conv_step *step, const conv_graph *g, const ch
 static conv_graph block(conv_dtype dtype, conv_layout layout, const char *activation) {
   conv_graph g = {.dtype = dtype, .layout = layout};
   char error[GRAPH_ERROR] = "", first[64], second[64], third[64];
-  snprintf(first, sizeof first, "scale,bias,%s", activation), snprintf(second, sizeof second, "bias,%s", activation), snprintf(third, sizeof third, "bias,residual,%s", activation);
+  snprintf(first, sizeof first, "scale,bias,%s", activation), snprintf(second, sizeof second, "bias,%s", activation),
+      snprintf(third, sizeof third, "bias,residual,%s", activation);
   const bool deep = dtype == DTYPE_FP16; /* depthwise */
   const conv_operation stem = operation(deep ? "g8mb2ic8ih12oc8oh12kh5ph2" : "mb2ic3ih12oc8oh12kh5ph2", first);
   conv_operation pool = operation("g8mb2ic8ih12oc8oh6kh3sh2ph1", "");
   pool.kind = OPERATION_MAX_POOL;
-  const conv_operation a = operation(deep ? "g8mb2ic8ih6oc8kh3ph1" : "mb2ic8ih6oc8kh3ph1", second), b = operation(deep ? "g8mb2ic8ih6oc8kh3ph1" : "mb2ic8ih6oc8kh3ph1", third);
+  const conv_operation a = operation(deep ? "g8mb2ic8ih6oc8kh3ph1" : "mb2ic8ih6oc8kh3ph1", second),
+                       b = operation(deep ? "g8mb2ic8ih6oc8kh3ph1" : "mb2ic8ih6oc8kh3ph1", third);
   const int y = graph_append(&g, &stem, -1, -1, error), x = graph_append(&g, &pool, y, -1, error), mid = graph_append(&g, &a, x, -1, error);
   ok(graph_append(&g, &b, mid, x, error) >= 0, "%s: stem, max-pool and a block with a residual %s", dtype_name(dtype), error);
   return g;
@@ -91,9 +95,10 @@ static void blocks(const conv_step *step, conv_dtype dtype, conv_layout layout) 
   for (int i = 0; i < 4; i++) {
     const conv_graph g = block(dtype, layout, activations[i]);
     const outcome exact = run(&g, step, true), bound = run(&g, step, false);
-    ok(exact.operations == 7 && (i < 2 ? exact.verdict.right : strstr(exact.verdict.note, "integers do not stay") != NULL), "%s, %s: integers %s", dtype_name(dtype), activations[i],
-       exact.verdict.right ? "bit for bit" : exact.verdict.note);
-    ok(bound.verdict.right, "%s, %s: random, off by %.2g in the end %s %s", dtype_name(dtype), activations[i], bound.verdict.drift, bound.error, bound.verdict.note);
+    ok(exact.operations == 7 && (i < 2 ? exact.verdict.right : strstr(exact.verdict.note, "integers do not stay") != NULL), "%s, %s: integers %s",
+       dtype_name(dtype), activations[i], exact.verdict.right ? "bit for bit" : exact.verdict.note);
+    ok(bound.verdict.right, "%s, %s: random, off by %.2g in the end %s %s", dtype_name(dtype), activations[i], bound.verdict.drift, bound.error,
+       bound.verdict.note);
   }
 }
 
@@ -131,7 +136,8 @@ static void planted(void) {
     const conv_step step = {.number = "05", .kernels = kernels, .kernel_count = 2};
     for (int integers = 0; integers < 2; integers++) {
       const outcome o = run(&g, &step, integers);
-      ok(!o.status && !o.verdict.right && strncmp(o.verdict.note, rows[i].says, strlen(rows[i].says)) == 0, "%s is found: %s%s", rows[i].what, o.verdict.note, o.error);
+      ok(!o.status && !o.verdict.right && strncmp(o.verdict.note, rows[i].says, strlen(rows[i].says)) == 0, "%s is found: %s%s", rows[i].what, o.verdict.note,
+         o.error);
     }
   }
 }
@@ -139,7 +145,8 @@ static void planted(void) {
 static void refused(void) {
   conv_graph g = {.dtype = DTYPE_FP32, .layout = LAYOUT_NCHW};
   char error[GRAPH_ERROR] = "";
-  const conv_operation a = operation("mb2ic3ih6oc5kh3ph1", ""), other = operation("mb2ic4ih6oc4kh3ph1", ""), strided = operation("mb2ic5ih6oc5oh3kh3sh2ph1", "residual");
+  const conv_operation a = operation("mb2ic3ih6oc5kh3ph1", ""), other = operation("mb2ic4ih6oc4kh3ph1", ""),
+                       strided = operation("mb2ic5ih6oc5oh3kh3sh2ph1", "residual");
   const int y = graph_append(&g, &a, -1, -1, error);
   ok(graph_append(&g, &other, y, -1, error) < 0, "%s", error);
   ok(graph_append(&g, &strided, y, y, error) < 0, "%s", error);

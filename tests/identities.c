@@ -11,21 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/conv/verify.h"
 #include "common/harness/buffers.h"
 #include "common/harness/plan.h"
 #include "common/harness/step.h"
-#include "common/conv/verify.h"
 #include "tests/tap.h"
 #ifdef CUDA_EMULATOR
 #include "common/emu/emu.h"
 #endif
 
 enum { RANDOM_PROBLEMS = 30, REPEATED = 12, MOST_ROWS = 64, OUT = 3, RUNS = 2 };
-static const char *const suites[][2] = {{"", "nasty"}, {"04", "tests/depthwise"}, {"05", "tests/three_by_three"}, {"06", "tests/depthwise"}}; /* for this step alone */
-static const char *const more[] = { /* sums long enough to be split among blocks, two planes, and layers that keep a GPU busy */
-    "mb3ic16ih14oc24oh14kh3ph1", "mb1ic160ih7oc8kh1", "mb2ic1ih36oc2oh36kh9ph4", "mb1ic1ih20oc1oh20kh11ph5",
+static const char *const suites[][2] = {
+    {"", "nasty"}, {"04", "tests/depthwise"}, {"05", "tests/three_by_three"}, {"06", "tests/depthwise"}}; /* for this step alone */
+static const char *const more[] = {
+    /* sums long enough to be split among blocks, two planes, and layers that keep a GPU busy */
+    "mb3ic16ih14oc24oh14kh3ph1",        "mb1ic160ih7oc8kh1",
+    "mb2ic1ih36oc2oh36kh9ph4",          "mb1ic1ih20oc1oh20kh11ph5",
 #ifndef CUDA_EMULATOR
-    "mb16ic64ih56oc128oh56kh3ph1", "mb4ic256ih14oc256oh7kh3sh2ph1", "g128mb16ic128ih28oc128oh28kh3ph1", "g64mb8ic64ih56oc64oh28kh5sh2ph2",
+    "mb16ic64ih56oc128oh56kh3ph1",      "mb4ic256ih14oc256oh7kh3sh2ph1",
+    "g128mb16ic128ih28oc128oh28kh3ph1", "g64mb8ic64ih56oc64oh28kh5sh2ph2",
     "mb4ic1ih500oc4oh500kh5ph2",
 #endif
 };
@@ -273,10 +277,8 @@ static int read_problems(const conv_step *step, conv_suite *all) {
 static void report(const conv_kernel *k, const tally *t, const char *what, const char *left_out) {
   char row[64];
   snprintf(row, sizeof row, "%s %s %s %s", k->name, pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout));
-  if (left_out)
-    ok(1, "%s: %s # SKIP %s", row, what, left_out);
-  else
-    ok(t->broken == 0 && t->done > 0, "%s: %s, %d problems", row, what, t->done);
+  if (left_out) ok(1, "%s: %s # SKIP %s", row, what, left_out);
+  else ok(t->broken == 0 && t->done > 0, "%s: %s, %d problems", row, what, t->done);
   if (t->broken) diag("%d broke, the first %s", t->broken, t->first);
 }
 

@@ -24,7 +24,8 @@ static void round_trips(const conv_problem *p) {
   path_of("t.npy", path);
   for (int role = 0; role < 3; role++)
     for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
-      conv_tensor nchw = tensor_describe(p, (tensor_role)role, (conv_dtype)dtype, LAYOUT_NCHW), nhwc = tensor_describe(p, (tensor_role)role, (conv_dtype)dtype, LAYOUT_NHWC);
+      conv_tensor nchw = tensor_describe(p, (tensor_role)role, (conv_dtype)dtype, LAYOUT_NCHW),
+                  nhwc = tensor_describe(p, (tensor_role)role, (conv_dtype)dtype, LAYOUT_NHWC);
       tensor_alloc(&nchw), tensor_alloc(&nhwc);
       tensor_fill_normal(&nchw, 7);
       memset(nhwc.data, 0xFF, tensor_bytes(&nhwc));
@@ -56,7 +57,8 @@ static void numpy_file(conv_tensor *t, const char *path) {
   path_of("again.npy", again);
   FILE *f = NULL;
   char bytes[sizeof file + 1];
-  ok(npy_write(t, again, error, sizeof error) == 0 && (f = fopen(again, "rb")) && fread(bytes, 1, sizeof bytes, f) == sizeof file && memcmp(bytes, file, sizeof file) == 0,
+  ok(npy_write(t, again, error, sizeof error) == 0 && (f = fopen(again, "rb")) && fread(bytes, 1, sizeof bytes, f) == sizeof file &&
+         memcmp(bytes, file, sizeof file) == 0,
      "and written back byte for byte");
   if (f) fclose(f);
 }
@@ -95,7 +97,8 @@ static void refusals(conv_tensor *t, const char *good_path) {
   memcpy(bad, good, 160), bad[6] = 9;
   refused(t, "version.npy", bad, 160, ": expected .npy format version 1, 2 or 3");
   char error[512] = "";
-  ok(npy_write(t, "/no/such/folder/t.npy", error, sizeof error) != 0 && strcmp(error, "/no/such/folder/t.npy: cannot write: No such file or directory") == 0, "an unwritable path is named");
+  ok(npy_write(t, "/no/such/folder/t.npy", error, sizeof error) != 0 && strcmp(error, "/no/such/folder/t.npy: cannot write: No such file or directory") == 0,
+     "an unwritable path is named");
 }
 
 /* Half precision: every half survives, and doubles round straight to the nearest. */
@@ -108,14 +111,17 @@ static void halves(void) {
   ok(same == 65536, "all 65536 halves convert to float and back");
   int nearest = 0, tried = 0;
   for (uint32_t h = 0; h < 0x7bff; h++) { /* between each half and the next: just below, at and just above the middle */
-    const double low = (double)half_to_float((uint16_t)h), high = (double)half_to_float((uint16_t)(h + 1)), middle = (low + high) / 2, little = (high - low) * 0x1p-30;
+    const double low = (double)half_to_float((uint16_t)h), high = (double)half_to_float((uint16_t)(h + 1)), middle = (low + high) / 2,
+                 little = (high - low) * 0x1p-30;
     const uint16_t even = (uint16_t)(h % 2 ? h + 1 : h);
     nearest += half_from_double(middle - little) == h && half_from_double(middle + little) == h + 1 && half_from_double(middle) == even;
-    nearest += half_from_double(-middle - little) == (0x8000 | (h + 1)) && half_from_double(-middle) == (0x8000 | even) && half_from_float((float)middle) == even;
+    nearest +=
+        half_from_double(-middle - little) == (0x8000 | (h + 1)) && half_from_double(-middle) == (0x8000 | even) && half_from_float((float)middle) == even;
     tried += 2;
   }
   ok(nearest == tried, "doubles round to the nearest half, ties to even, never twice");
-  ok(half_from_double(65519.99) == 0x7bff && half_from_double(65520) == 0x7c00 && half_from_double(-1e30) == 0xfc00 && half_from_double(0x1p-26) == 0, "the ends of the range");
+  ok(half_from_double(65519.99) == 0x7bff && half_from_double(65520) == 0x7c00 && half_from_double(-1e30) == 0xfc00 && half_from_double(0x1p-26) == 0,
+     "the ends of the range");
 }
 
 int main(void) {

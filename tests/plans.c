@@ -22,9 +22,11 @@
 #include "tests/tap.h"
 
 enum { RANDOM_PROBLEMS = 10, MOST_ROWS = 64, SMS = 132, THREADS = 3 };
-static const char *const suites[][2] = {{"", "nasty"}, {"04", "tests/depthwise"}, {"04", "tests/planes"}, {"05", "tests/three_by_three"}, {"06", "tests/depthwise"}}; /* for this step alone */
+static const char *const suites[][2] = {
+    {"", "nasty"}, {"04", "tests/depthwise"}, {"04", "tests/planes"}, {"05", "tests/three_by_three"}, {"06", "tests/depthwise"}}; /* for this step alone */
 /* Layers that keep a GPU busy, for which the number of its multiprocessors counts: they are only planned. */
-static const char *const large[] = {"mb16ic64ih56oc128oh56kh3ph1", "g64mb8ic64ih56oc64oh56kh3ph1", "g256mb16ic256ih14oc256oh7kh5sh2ph2", "mb1ic1ih2000oc1oh2000kh9ph4"};
+static const char *const large[] = {"mb16ic64ih56oc128oh56kh3ph1", "g64mb8ic64ih56oc64oh56kh3ph1", "g256mb16ic256ih14oc256oh7kh5sh2ph2",
+                                    "mb1ic1ih2000oc1oh2000kh9ph4"};
 
 static machine here; /* what the step's kernels run on */
 
@@ -46,13 +48,13 @@ static void say(tally *t, int *count, const conv_problem *p, const char *what) {
 static bool launching;
 static int questions;
 
-#define QUESTION(name, parameters, ...)                                           \
-  cudaError_t __real_##name parameters;                                           \
-  cudaError_t __wrap_##name parameters;                                           \
+#define QUESTION(name, parameters, ...) \
+  cudaError_t __real_##name parameters; \
+  cudaError_t __wrap_##name parameters; \
   cudaError_t __wrap_##name parameters { return questions += launching, __real_##name(__VA_ARGS__); }
 QUESTION(cudaGetDevice, (int *device), device)
 QUESTION(cudaDeviceGetAttribute, (int *value, enum cudaDeviceAttr attribute, int device), value, attribute, device)
-QUESTION(cudaFuncGetAttributes, (struct cudaFuncAttributes *attributes, const void *function), attributes, function)
+QUESTION(cudaFuncGetAttributes, (struct cudaFuncAttributes * attributes, const void *function), attributes, function)
 QUESTION(cudaFuncSetAttribute, (const void *function, enum cudaFuncAttribute attribute, int value), function, attribute, value)
 QUESTION(cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, const void *function, int threads, size_t bytes), blocks, function, threads, bytes)
 
@@ -100,11 +102,14 @@ static void launch_copy(const conv_kernel *k, const conv_problem *p, conv_plan *
     if (tensor_alloc(&tensors[i])) abort();
     tensor_fill_normal(&tensors[i], 3 * seed + (uint64_t)i);
   }
-  if (tensor_alloc(&out) || reference_compute(&reference, p, k->pass, &tensors[pass_input_a(k->pass)], &tensors[pass_input_b(k->pass)], true, false, error, sizeof error)) abort();
+  if (tensor_alloc(&out) ||
+      reference_compute(&reference, p, k->pass, &tensors[pass_input_a(k->pass)], &tensors[pass_input_b(k->pass)], true, false, error, sizeof error))
+    abort();
   questions = 0;
   const cudaError_t status = run(k, &copy, tensors, &out);
   if (status) say(t, &t->wrong, p, cudaGetErrorString(status));
-  else if (!verify_output(&out, &reference, COMPARE_BOUND, (error_rule){.growth = k->growth(p, true), .shared = k->shares_error}, NULL).right) say(t, &t->wrong, p, "a wrong result");
+  else if (!verify_output(&out, &reference, COMPARE_BOUND, (error_rule){.growth = k->growth(p, true), .shared = k->shares_error}, NULL).right)
+    say(t, &t->wrong, p, "a wrong result");
   t->questions += questions;
   t->done++;
   for (int i = 0; i < 3; i++) tensor_free(&tensors[i]);
@@ -169,7 +174,8 @@ static void other_device(const char *program, const conv_step *step, const conv_
 #ifndef _OPENMP
   if (cpu) differ = 0; /* one thread, whatever it is told */
 #endif
-  ok(real && pclose(real) == 0 && lines > suite->count && *at == 0 && differ == 0, "plans for %d %s are those of a machine that has them: %d lines", cpu ? THREADS : SMS, cpu ? "threads" : "multiprocessors", lines);
+  ok(real && pclose(real) == 0 && lines > suite->count && *at == 0 && differ == 0, "plans for %d %s are those of a machine that has them: %d lines",
+     cpu ? THREADS : SMS, cpu ? "threads" : "multiprocessors", lines);
   free(text);
 }
 
@@ -190,12 +196,20 @@ static void failure(const conv_step *step) {
   const step_options options = {.seed = 1, .one_shape = true};
   problem_parse(&p, step->small_layer ? step->small_layer : "mb1ic2ih9oc3kh3ph1", error, sizeof error);
   report r = {.machine = &here, .text = open_memstream(&text, &size)};
-  const trial t = {.problem = &p, .pass = good->pass, .dtype = good->dtype, .layout = good->layout, .place = good->place, .kernels = {&bad, good}, .kernel_count = 2,
-                   .options = &options, .machine = &here};
+  const trial t = {.problem = &p,
+                   .pass = good->pass,
+                   .dtype = good->dtype,
+                   .layout = good->layout,
+                   .place = good->place,
+                   .kernels = {&bad, good},
+                   .kernel_count = 2,
+                   .options = &options,
+                   .machine = &here};
   const int status = trial_run(&t, &r);
   fclose(r.text);
   const bool told = strstr(text, "WRONG bad: cannot be planned: ") != NULL;
-  if (!ok(status == 0 && r.wrong == 1 && r.right == 1 && r.skipped == 0 && told, "a CUDA call that fails in plan(): wrong, not skipped, and the next row is right"))
+  if (!ok(status == 0 && r.wrong == 1 && r.right == 1 && r.skipped == 0 && told,
+          "a CUDA call that fails in plan(): wrong, not skipped, and the next row is right"))
     diag("%d right, %d wrong, %d skipped; %s", r.right, r.wrong, r.skipped, text);
   free(text);
 }

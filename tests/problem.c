@@ -22,29 +22,30 @@ static void meanings(void) {
   meaning("mb16ic64ih56oc128oh56kh3ph1", "16 64 56 56 128 3 3 56 56 s1,1 d1,1 p1,1,1,1 g1");
   meaning("ic3ih224oc64oh112kh7sh2ph3n\"resnet50:conv1\"", "2 3 224 224 64 7 7 112 112 s2,2 d1,1 p3,3,2,2 g1"); /* no mb: 2 images */
   meaning("g1mb1_ic3ih224iw224_oc64oh112ow112_kh7kw7_sh2sw2_ph3pw3_n\"x\"", "1 3 224 224 64 7 7 112 112 s2,2 d1,1 p3,3,2,2 g1");
-  meaning("ic3ih224oc64kh7sh2ph3", "2 3 224 224 64 7 7 112 112 s2,2 d1,1 p3,3,2,2 g1");        /* output from padding */
-  meaning("mb1ic3ih224oc64oh112kh7sh2", "1 3 224 224 64 7 7 112 112 s2,2 d1,1 p2,2,3,3 g1");    /* padding from output: 5 in all, 2 before */
-  meaning("mb1ic1ih5oc1kh3", "1 1 5 5 1 3 3 3 3 s1,1 d1,1 p0,0,0,0 g1");                        /* neither: no padding */
-  meaning("mb1ic1ih6oc1oh3kh1sh2", "1 1 6 6 1 1 1 3 3 s2,2 d1,1 p0,0,0,0 g1");                  /* the last row is not reached */
-  meaning("mb1ic1ih9oc1oh9kh3dh1ph2", "1 1 9 9 1 3 3 9 9 s1,1 d2,2 p2,2,2,2 g1");               /* dh1: one pixel left out */
-  meaning("mb1ic1ih8oc1oh8kh4ph1", "1 1 8 8 1 4 4 8 8 s1,1 d1,1 p1,1,2,2 g1");                  /* uneven padding */
+  meaning("ic3ih224oc64kh7sh2ph3", "2 3 224 224 64 7 7 112 112 s2,2 d1,1 p3,3,2,2 g1");      /* output from padding */
+  meaning("mb1ic3ih224oc64oh112kh7sh2", "1 3 224 224 64 7 7 112 112 s2,2 d1,1 p2,2,3,3 g1"); /* padding from output: 5 in all, 2 before */
+  meaning("mb1ic1ih5oc1kh3", "1 1 5 5 1 3 3 3 3 s1,1 d1,1 p0,0,0,0 g1");                     /* neither: no padding */
+  meaning("mb1ic1ih6oc1oh3kh1sh2", "1 1 6 6 1 1 1 3 3 s2,2 d1,1 p0,0,0,0 g1");               /* the last row is not reached */
+  meaning("mb1ic1ih9oc1oh9kh3dh1ph2", "1 1 9 9 1 3 3 9 9 s1,1 d2,2 p2,2,2,2 g1");            /* dh1: one pixel left out */
+  meaning("mb1ic1ih8oc1oh8kh4ph1", "1 1 8 8 1 4 4 8 8 s1,1 d1,1 p1,1,2,2 g1");               /* uneven padding */
   meaning("g4mb2ic8ih5oc4kh3ph1", "2 8 5 5 4 3 3 5 5 s1,1 d1,1 p1,1,1,1 g4");
   meaning("mb1ic1ih5iw7oc1kh1kw3pw1", "1 1 5 7 1 1 3 5 7 s1,1 d1,1 p0,1,0,1 g1");
-  meaning("mb1ic1ih9iw9oc1kh3kw3sh2ph1", "1 1 9 9 1 3 3 5 7 s2,1 d1,1 p1,0,1,0 g1");            /* some w-field given: sw and pw have their defaults */
+  meaning("mb1ic1ih9iw9oc1kh3kw3sh2ph1", "1 1 9 9 1 3 3 5 7 s2,1 d1,1 p1,0,1,0 g1"); /* some w-field given: sw and pw have their defaults */
   meaning("mb1ic1ih3oc1oh3kh7ph5", "1 1 3 3 1 7 7 3 3 s1,1 d1,1 p5,5,1,1 g1");
   meaning("  mb1ic1ih5oc1kh3 # a comment", "1 1 5 5 1 3 3 3 3 s1,1 d1,1 p0,0,0,0 g1");
   meaning("mb1ic1ih9oc1kh3sh2ph1sw1", "1 1 9 9 1 3 3 5 5 s2,2 d1,1 p1,1,1,1 g1"); /* sw1 alone is no w-field: square */
   conv_problem p;
   char error[256];
-  ok(problem_parse(&p, "ic1ih5oc1kh3n\"res2a*3\"", error, sizeof error) == 0 && strcmp(p.name, "res2a") == 0 && p.repeat == 3, "n\"res2a*3\" is res2a, three times");
+  ok(problem_parse(&p, "ic1ih5oc1kh3n\"res2a*3\"", error, sizeof error) == 0 && strcmp(p.name, "res2a") == 0 && p.repeat == 3,
+     "n\"res2a*3\" is res2a, three times");
   ok(problem_parse(&p, "ic1ih5oc1kh3nres_2a", error, sizeof error) == 0 && strcmp(p.name, "res_2a") == 0 && p.repeat == 1, "an unquoted name keeps its _");
 }
 
 static void printing(void) {
   conv_problem p, again;
   char text[512], error[512] = "";
-  static const char *const canonical[] = {"mb1ic1ih5oc1oh5kh1n\"a*3*1\"", "mb16ic64ih56oc128oh56kh3ph1", "g4mb2ic8ih5oc4oh5kh3ph1", "mb1ic3ih224oc64oh112kh7sh2ph3n\"conv1*2\"",
-                                          "mb1ic1ih5iw7oc1oh5ow7kh1kw3pw1"};
+  static const char *const canonical[] = {"mb1ic1ih5oc1oh5kh1n\"a*3*1\"", "mb16ic64ih56oc128oh56kh3ph1", "g4mb2ic8ih5oc4oh5kh3ph1",
+                                          "mb1ic3ih224oc64oh112kh7sh2ph3n\"conv1*2\"", "mb1ic1ih5iw7oc1oh5ow7kh1kw3pw1"};
   for (size_t i = 0; i < sizeof canonical / sizeof *canonical; i++) {
     text[0] = 0;
     if (problem_parse(&p, canonical[i], error, sizeof error) == 0) problem_print(&p, text, sizeof text);
@@ -61,14 +62,16 @@ static void printing(void) {
   }
   ok(same == PROBLEMS, "%d random problems print and parse back to themselves", PROBLEMS);
   char small[8];
-  ok(problem_print(&p, small, sizeof small) > (int)sizeof small && strlen(small) == sizeof small - 1, "a short buffer is filled and terminated, the length needed is returned");
+  ok(problem_print(&p, small, sizeof small) > (int)sizeof small && strlen(small) == sizeof small - 1,
+     "a short buffer is filled and terminated, the length needed is returned");
 }
 
 static void refused(const char *text, const char *want) {
   conv_problem p = {.N = 77};
   char error[512] = "(accepted)";
   const int status = problem_parse(&p, text, error, sizeof error);
-  if (!ok(status != 0 && strcmp(error, want) == 0 && p.N == 77, "refused: \"%.*s\"", (int)strcspn(text, "\r\n\t"), text)) diag("got  %s", error), diag("want %s", want);
+  if (!ok(status != 0 && strcmp(error, want) == 0 && p.N == 77, "refused: \"%.*s\"", (int)strcspn(text, "\r\n\t"), text))
+    diag("got  %s", error), diag("want %s", want);
 }
 
 static void refusals(void) {
@@ -94,7 +97,8 @@ static void refusals(void) {
   refused("ic1ih10oc1oh20kh3ph1", "oh: expected 9 to 11 with ih10 kh3 ph1, got 20");
   refused("ic1ih10oc1oh5kh3ph1", "oh: expected 9 to 11 with ih10 kh3 ph1, got 5");
   refused("ic1ih10oc1kh3oh8ow9ph1pw1iw10kw3", "oh: expected 9 to 11 with ih10 kh3 ph1, got 8");
-  refused("mb2147483647ic2147483647ih2147483647oc1kh1", "mb ic ih iw: expected sizes whose product in bytes fits 64 bits, got 2147483647 x 2147483647 x 2147483647 x 2147483647");
+  refused("mb2147483647ic2147483647ih2147483647oc1kh1",
+          "mb ic ih iw: expected sizes whose product in bytes fits 64 bits, got 2147483647 x 2147483647 x 2147483647 x 2147483647");
   refused("ic1ih5oc1kh3 rubbish", "shape: expected nothing after the problem, got \"rubbish\"");
   refused("ic1ih5oc1kh3n\"a\"b", "shape: expected nothing after the name, got \"b\"");
   refused("ic1ih5oc1kh3xy3", "shape: expected one of g mb ic ih iw oc oh ow kh kw sh sw dh dw ph pw n, got \"xy3\"");
@@ -128,17 +132,22 @@ static int read_text(const char *text, conv_suite *suite, char *error, size_t er
 static void suites(void) {
   conv_suite suite;
   char error[600] = "";
-  ok(read_text("--mode=C\n# comment\n\nic3ih5oc1kh3\nic1iw5oc1kw3\nic1id5ih5oc1kd3kh3n\"3d\"\n  g1mb4_ic2ih5_oc1oh5_kh3_ph1_n\"b\"  # end\n--dir=FWD_B --dt=f32 mb7ic1ih5oc1kh3\n", &suite,
-               error, sizeof error) == 0 &&
+  ok(read_text("--mode=C\n# comment\n\nic3ih5oc1kh3\nic1iw5oc1kw3\nic1id5ih5oc1kd3kh3n\"3d\"\n  g1mb4_ic2ih5_oc1oh5_kh3_ph1_n\"b\"  # end\n--dir=FWD_B "
+               "--dt=f32 mb7ic1ih5oc1kh3\n",
+               &suite, error, sizeof error) == 0 &&
          suite.count == 3 && suite.passed_over == 4 && suite.problems[1].N == 4 && suite.problems[2].N == 7,
      "a list: three problems, one behind options; two lines with options, a 1-D and a 3-D shape passed over");
   suite_free(&suite);
-  ok(read_text("ic3ih5oc1kh3\nic3ih5oc1kh3\nic3ih5oc1kh9\n", &suite, error, sizeof error) != 0 && strcmp(error, ":3: kh: expected a filter of at most 5 pixels (ih5 padded by 0 on both sides), got 9") == 0 &&
-         suite.problems == NULL,
-     "a bad line 3 is named") || (diag("%s", error), 0);
-  ok(read_text("# nothing\n--batch=x\n", &suite, error, sizeof error) != 0 && strcmp(error, ": expected at least one 2-D problem, got none (1 lines passed over)") == 0, "an empty list is refused") ||
+  ok(read_text("ic3ih5oc1kh3\nic3ih5oc1kh3\nic3ih5oc1kh9\n", &suite, error, sizeof error) != 0 &&
+         strcmp(error, ":3: kh: expected a filter of at most 5 pixels (ih5 padded by 0 on both sides), got 9") == 0 && suite.problems == NULL,
+     "a bad line 3 is named") ||
       (diag("%s", error), 0);
-  ok(suite_read(&suite, "/no/such/file", error, sizeof error) != 0 && strstr(error, "/no/such/file: expected a readable file") == error, "a missing file is named");
+  ok(read_text("# nothing\n--batch=x\n", &suite, error, sizeof error) != 0 &&
+         strcmp(error, ": expected at least one 2-D problem, got none (1 lines passed over)") == 0,
+     "an empty list is refused") ||
+      (diag("%s", error), 0);
+  ok(suite_read(&suite, "/no/such/file", error, sizeof error) != 0 && strstr(error, "/no/such/file: expected a readable file") == error,
+     "a missing file is named");
   static const char *const committed[] = {"common/suites/laptop", "common/suites/nasty", "common/suites/seed", "common/suites/image", "common/suites/resnet50"};
   for (size_t i = 0; i < sizeof committed / sizeof *committed; i++) {
     error[0] = 0;
@@ -149,7 +158,8 @@ static void suites(void) {
     if (strstr(committed[i], "resnet50")) {
       int layers = 0;
       double macs = 0;
-      for (int k = 0; k < suite.count; k++) layers += suite.problems[k].repeat, macs += suite.problems[k].repeat * problem_macs(&suite.problems[k]) / suite.problems[k].N;
+      for (int k = 0; k < suite.count; k++)
+        layers += suite.problems[k].repeat, macs += suite.problems[k].repeat * problem_macs(&suite.problems[k]) / suite.problems[k].N;
       ok(layers == 53 && macs > 4.0e9 && macs < 4.1e9, "resnet50: 53 convolutions, %.2f GMAC an image", macs / 1e9);
     }
     suite_free(&suite);
@@ -178,7 +188,9 @@ static void traffic(void) {
   char error[256];
   for (uint64_t seed = 0; seed < PROBLEMS; seed++) {
     p = seed % 2 ? problem_random(seed) : problem_random_special(seed);
-    if (seed % 3 == 0) p.stride_h = 1 + (int)(seed % 7), p.dil_h = 1 + (int)(seed % 5), p.pad_top = (int)(seed % 11), p.P = 1 + (int)(seed % 9); /* sizes that no string has, too */
+    if (seed % 3 == 0)
+      p.stride_h = 1 + (int)(seed % 7), p.dil_h = 1 + (int)(seed % 5), p.pad_top = (int)(seed % 11),
+      p.P = 1 + (int)(seed % 9); /* sizes that no string has, too */
     double h[3], w[3];
     mark(p.H, p.R, p.P, p.stride_h, p.dil_h, p.pad_top, h);
     mark(p.W, p.S, p.Q, p.stride_w, p.dil_w, p.pad_left, w);

@@ -1,4 +1,5 @@
-/* Random numbers: the generator's own logarithm and cosine beside the C library's, and what it makes of them beside what independent normal numbers are like. */
+/* Random numbers: the generator's own logarithm and cosine beside the C library's, and what it makes of them beside what independent normal numbers are
+ * like. */
 #include "common/conv/random.h"
 
 #include "tests/tap.h"
@@ -13,7 +14,8 @@ static void elementary_functions(void) {
     cosine_off = fmax(cosine_off, fabs(random_cosine(u) - cos(2 * M_PI * u)));
   }
   ok(log_off < 0x1p-50 && random_log(1) == 0, "the logarithm is the C library's to a share of %.2g", log_off);
-  ok(cosine_off < 0x1p-49 && random_cosine(0) == 1 && random_cosine(1) == 1 && fabs(random_cosine(0.25)) < 0x1p-50, "the cosine to %.2g, of which half is the rounding of 2 pi v", cosine_off);
+  ok(cosine_off < 0x1p-49 && random_cosine(0) == 1 && random_cosine(1) == 1 && fabs(random_cosine(0.25)) < 0x1p-50,
+     "the cosine to %.2g, of which half is the rounding of 2 pi v", cosine_off);
 }
 
 /* Moments and bins of what is filled in, against what independent normal numbers have. */
@@ -31,7 +33,8 @@ static void normal_numbers(void) {
   }
   for (int i = 0; i < BINS; i++) chi += pow((double)bin[i] - (double)NUMBERS / BINS, 2) / ((double)NUMBERS / BINS);
   const double sigma = 1 / sqrt(NUMBERS), expected_beyond = 0.0026997960632601866 * NUMBERS;
-  ok(fabs(moment[1]) < 4 * sigma && fabs(moment[2] - 1) < 4 * sqrt(2) * sigma && fabs(moment[3]) < 4 * sqrt(15) * sigma && fabs(moment[4] - 3) < 4 * sqrt(96) * sigma,
+  ok(fabs(moment[1]) < 4 * sigma && fabs(moment[2] - 1) < 4 * sqrt(2) * sigma && fabs(moment[3]) < 4 * sqrt(15) * sigma &&
+         fabs(moment[4] - 3) < 4 * sqrt(96) * sigma,
      "%d normal numbers: moments %.4f, %.4f, %.4f, %.4f within 4 deviations of 0, 1, 0, 3", NUMBERS, moment[1], moment[2], moment[3], moment[4]);
   ok(fabs(neighbours) < 4 * sigma, "neighbours are not correlated: %.5f", neighbours);
   ok(fabs((double)beyond_3 - expected_beyond) < 4 * sqrt(expected_beyond), "%lld of them are beyond 3, %.0f expected", (long long)beyond_3, expected_beyond);

@@ -24,15 +24,9 @@ static const struct {
 static const struct {
   const char *suite, *shape;
 } members[] = {
-    {"seed", "mb16ic64ih56oc128oh56kh3ph1"},
-    {"image", "mb1ic1ih4000oc1oh4000kh3ph1"},
-    {"image", "mb1ic1ih4000oc1oh4000kh31ph15"},
-    {"mobilenet", "g128mb64ic128ih56oc128oh56kh7ph3"},
-    {"mobilenet", "g144mb64ic144ih56oc144oh56kh3ph1"},
-    {"mobilenet", "g144mb64ic144ih56oc144oh28kh3sh2ph1"},
-    {"resnext", "g32mb16ic128ih56oc128oh56kh3ph1"},
-    {"first_layer", "mb32ic3ih224oc64oh112kh7sh2ph3"},
-    {"transposed", "mb1ic512ih56oc1024oh28kh2sh2"},
+    {"seed", "mb16ic64ih56oc128oh56kh3ph1"},           {"image", "mb1ic1ih4000oc1oh4000kh3ph1"},          {"image", "mb1ic1ih4000oc1oh4000kh31ph15"},
+    {"mobilenet", "g128mb64ic128ih56oc128oh56kh7ph3"}, {"mobilenet", "g144mb64ic144ih56oc144oh56kh3ph1"}, {"mobilenet", "g144mb64ic144ih56oc144oh28kh3sh2ph1"},
+    {"resnext", "g32mb16ic128ih56oc128oh56kh3ph1"},    {"first_layer", "mb32ic3ih224oc64oh112kh7sh2ph3"}, {"transposed", "mb1ic512ih56oc1024oh28kh2sh2"},
     {"dilated", "mb16ic2048ih33oc256oh33kh3dh17ph18"},
 };
 

@@ -63,7 +63,8 @@ static void few_launches(void) {
   machine_open_cpu(&m);
   const cudaError_t status = time_in_turns(&turn, 1, ON_CPU, SETS, &m);
   ok(status == cudaSuccess && turn.count < TIMING_SAMPLES, "half a second of samples is enough (%d samples)", turn.count);
-  ok(a.runs[0] > 1 && a.runs[3] > 1 && a.runs[0] - a.runs[3] <= 1, "two launches a sample, yet all sets take part (%d %d %d %d)", a.runs[0], a.runs[1], a.runs[2], a.runs[3]);
+  ok(a.runs[0] > 1 && a.runs[3] > 1 && a.runs[0] - a.runs[3] <= 1, "two launches a sample, yet all sets take part (%d %d %d %d)", a.runs[0], a.runs[1],
+     a.runs[2], a.runs[3]);
   ok(a.checked_count == 2 && a.checked_first % 2 == 0, "the check is told which sets the last sample wrote");
 }
 
@@ -78,13 +79,14 @@ static void on_cpu(void) {
   machine_open_cpu(&m);
   ok(time_in_turns(turns, 3, ON_CPU, SETS, &m) == cudaSuccess, "three contenders on the CPU");
   ok(turns[0].count == TIMING_SAMPLES && turns[1].count == TIMING_SAMPLES, "20 samples each (%d, %d)", turns[0].count, turns[1].count);
-  ok(turns[0].min_us >= 200 && turns[0].min_us <= turns[0].median_us && turns[0].median_us <= turns[0].p90_us, "minimum, median and 90th percentile are in order (%.0f %.0f %.0f us)",
-     turns[0].min_us, turns[0].median_us, turns[0].p90_us);
+  ok(turns[0].min_us >= 200 && turns[0].min_us <= turns[0].median_us && turns[0].median_us <= turns[0].p90_us,
+     "minimum, median and 90th percentile are in order (%.0f %.0f %.0f us)", turns[0].min_us, turns[0].median_us, turns[0].p90_us);
   ok(turns[0].median_us < turns[1].median_us, "the faster one is faster");
   ok(a.runs[0] == a.runs[1] && a.runs[0] == a.runs[3] && a.runs[0] == TIMING_SAMPLES + 1, "every sample goes over all buffer sets, after one warm-up");
   diary[entries < DIARY ? entries : DIARY - 1] = 0;
   ok(strncmp(diary, "aaaabbbbaaaabbbbaaaabbbb", 24) == 0, "they take turns, sample by sample");
-  ok(a.poisons == 1 && a.checks == 1 && a.poisoned_at == total(&a) - SETS && a.checked_at == total(&a), "outputs are poisoned before the last sample and checked after it");
+  ok(a.poisons == 1 && a.checks == 1 && a.poisoned_at == total(&a) - SETS && a.checked_at == total(&a),
+     "outputs are poisoned before the last sample and checked after it");
   ok(total(&slow) == 0 && turns[2].count == 1 && turns[2].median_us == 1.5e6, "a launch of over a second is not repeated: its one time stands");
 }
 
@@ -101,12 +103,16 @@ static void on_gpu(void) {
   contender turns[2] = {{.enqueue = enqueue, .poison = poison, .check = check, .context = &a, .first_seconds = 1e-6},
                         {.enqueue = enqueue, .poison = poison, .check = check, .context = &b, .first_seconds = 1e-6}};
   ok(time_in_turns(turns, 2, ON_GPU, SETS, &m) == cudaSuccess, "two contenders on the device");
-  ok(a.runs[1] == 3 && a.runs[2] == 3 && a.runs[3] == 3 && a.runs[0] == 3 + 12, "captured once cold over all sets in turn (12 launches), once warm over the first alone");
-  ok(turns[0].count == TIMING_SAMPLES + 1 && a.poisons == 1 && a.checks == 1 && b.checks == 1, "20 samples, and one more into poisoned outputs that is checked");
+  ok(a.runs[1] == 3 && a.runs[2] == 3 && a.runs[3] == 3 && a.runs[0] == 3 + 12,
+     "captured once cold over all sets in turn (12 launches), once warm over the first alone");
+  ok(turns[0].count == TIMING_SAMPLES + 1 && a.poisons == 1 && a.checks == 1 && b.checks == 1,
+     "20 samples, and one more into poisoned outputs that is checked");
 }
 
 /* A board: its clock is that of whoever launched last, and so is its power; the average over a second is a mixture. */
-static int board_clock(void *device, int type, unsigned *mhz) { return (void)device, *mhz = type != TELEMETRY_SM_CLOCK ? 1 : diary[entries - 1] == 'a' ? 1980 : 1410, 0; }
+static int board_clock(void *device, int type, unsigned *mhz) {
+  return (void)device, *mhz = type != TELEMETRY_SM_CLOCK ? 1 : diary[entries - 1] == 'a' ? 1980 : 1410, 0;
+}
 static int board_average(void *device, unsigned *milliwatts) { return (void)device, *milliwatts = 400000, 0; }
 static int board_fields(void *device, int count, telemetry_field *field) {
   (void)device;
@@ -134,8 +140,7 @@ static void telemetry_of_each(void) {
   entries = 0;
   const cudaError_t status = time_in_turns(turns, 2, ON_GPU, SETS, &m);
   ok(status == cudaSuccess && turns[0].count > 0, "two contenders on a board: %s", cudaGetErrorString(status));
-  ok(turns[0].clock_mhz == 1980 && turns[1].clock_mhz == 1410, "each contender's clock is its own (%.0f and %.0f MHz)",
-     turns[0].clock_mhz, turns[1].clock_mhz);
+  ok(turns[0].clock_mhz == 1980 && turns[1].clock_mhz == 1410, "each contender's clock is its own (%.0f and %.0f MHz)", turns[0].clock_mhz, turns[1].clock_mhz);
   ok(turns[0].power_watts == 300 && turns[1].power_watts == 700, "and so is its power (%.0f and %.0f W)", turns[0].power_watts, turns[1].power_watts);
   board.fields = no_fields;
   ok(machine_power_watts(&m) == 0, "an average over a second is nobody's: no power is better");

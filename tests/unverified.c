@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "00_cpu_reference/definition.h"
+#include "common/conv/verify.h"
 #include "common/harness/plain.h"
 #include "common/harness/trial.h"
-#include "common/conv/verify.h"
 #include "tests/tap.h"
 
 /* ---------------------------------------------------------------- a GPU's reference */
@@ -85,7 +85,7 @@ static double infinite(const conv_problem *p, bool random) { return (void)p, (vo
 /* ---------------------------------------------------------------- trials */
 
 static struct {
-  int status, closed;         /* of trial_run and report_close */
+  int status, closed;                     /* of trial_run and report_close */
   char text[8192], csv[8192], json[8192]; /* what was printed and written */
 } out;
 
@@ -106,14 +106,21 @@ static void run(bool large, int kernels, step_options options, bool gpu_referenc
   if (on_device && machine_open_gpu(&m, error, sizeof error)) exit(2);
   if (!mkdtemp(folder) || problem_parse(&p, large ? "mb1ic32ih50oc32kh3ph1" : "mb1ic2ih9oc3kh3ph1", error, sizeof error)) exit(2);
   snprintf(csv, sizeof csv, "%s/csv", folder), snprintf(json, sizeof json, "%s/json", folder);
-  const conv_kernel first = {.name = "first", .idea = "", .place = place, .pass = PASS_FPROP, .layout = LAYOUT_NCHW, .plan = plain_plan,
-                             .launch = launch, .growth = growth};
+  const conv_kernel first = {
+      .name = "first", .idea = "", .place = place, .pass = PASS_FPROP, .layout = LAYOUT_NCHW, .plan = plain_plan, .launch = launch, .growth = growth};
   conv_kernel second = first;
   second.name = "second";
   options.seed = 1, options.one_shape = true;
   if (on_device) options.verify = VERIFY_ON_DEVICE;
-  const trial t = {.problem = &p, .pass = PASS_FPROP, .layout = LAYOUT_NCHW, .place = place, .kernels = {&first, &second}, .kernel_count = kernels,
-                   .options = &options, .machine = &m, .gpu_reference = gpu_reference_too};
+  const trial t = {.problem = &p,
+                   .pass = PASS_FPROP,
+                   .layout = LAYOUT_NCHW,
+                   .place = place,
+                   .kernels = {&first, &second},
+                   .kernel_count = kernels,
+                   .options = &options,
+                   .machine = &m,
+                   .gpu_reference = gpu_reference_too};
   report r;
   if (report_open(&r, &m, csv, json, error, sizeof error)) exit(2);
   char *text;
@@ -132,7 +139,8 @@ static void run(bool large, int kernels, step_options options, bool gpu_referenc
 
 /* Nothing is called right, and the program would say so with its exit status. */
 static void nothing_right(const char *what) {
-  const bool good = out.closed == 1 && !strstr(out.text, " right: ") && strstr(out.text, "\n0 right, ") && !strstr(out.csv, ",right,") && !strstr(out.json, "\"right\"");
+  const bool good =
+      out.closed == 1 && !strstr(out.text, " right: ") && strstr(out.text, "\n0 right, ") && !strstr(out.csv, ",right,") && !strstr(out.json, "\"right\"");
   if (!ok(good, "%s: nothing is called right", what)) diag("closed with %d; %s", out.closed, out.text);
 }
 
@@ -149,8 +157,8 @@ static void references(void) {
   lies_at = 1;
   run(true, 2, plain, true, plain_growth_fprop);
   nothing_right("the GPU's reference of integers disagrees with the CPU's");
-  ok(strstr(out.csv, ",unverified,no,") && strstr(out.json, "\"status\": \"unverified\"") && strstr(out.text, "  UNVERIFIED first: the GPU's fp64 reference disagrees") &&
-         strstr(out.text, "\n0 right, 0 wrong, 0 skipped, 2 unverified\n"),
+  ok(strstr(out.csv, ",unverified,no,") && strstr(out.json, "\"status\": \"unverified\"") &&
+         strstr(out.text, "  UNVERIFIED first: the GPU's fp64 reference disagrees") && strstr(out.text, "\n0 right, 0 wrong, 0 skipped, 2 unverified\n"),
      "which is printed, written and counted");
   lies_at = 2;
   run(true, 1, plain, true, plain_growth_fprop);
@@ -161,7 +169,8 @@ static void references(void) {
   nothing_right("--exact, and the reference disagrees");
   behaviour = TRUTH;
   run(false, 1, plain, false, infinite);
-  ok(!strstr(out.text, " right: ") && !strstr(out.csv, ",right,") && strstr(out.text, "\n0 right, 0 wrong, 1 skipped\n"), "without a bound for its error: nothing is called right");
+  ok(!strstr(out.text, " right: ") && !strstr(out.csv, ",right,") && strstr(out.text, "\n0 right, 0 wrong, 1 skipped\n"),
+     "without a bound for its error: nothing is called right");
 }
 
 static void timing(void) {
@@ -171,7 +180,8 @@ static void timing(void) {
   fails_at = 5; /* two launches each to verify them */
   run(false, 2, timed, false, plain_growth_fprop);
   nothing_right("a launch that fails while it is timed");
-  ok(out.status == 1 && strstr(out.csv, ",wrong,") && strstr(out.csv, ",second,,unverified,") && strstr(out.text, "\n0 right, 1 wrong, 0 skipped, 1 unverified\n"),
+  ok(out.status == 1 && strstr(out.csv, ",wrong,") && strstr(out.csv, ",second,,unverified,") &&
+         strstr(out.text, "\n0 right, 1 wrong, 0 skipped, 1 unverified\n"),
      "it is wrong, and the other one, whose last sample was not compared, unverified");
   fails_at = 1;
   run(false, 2, timed, false, plain_growth_fprop);
@@ -183,7 +193,8 @@ static void timing(void) {
   ok(out.status == 1 && strstr(out.text, "\n0 right, 0 wrong, 0 skipped, 1 unverified\n"), "it is unverified: nothing of the last sample was compared");
   full_after = 1;
   run(false, 1, timed, false, plain_growth_fprop);
-  ok(!strstr(out.text, " right: ") && strstr(out.csv, ",skipped,yes,") && strstr(out.text, "\n0 right, "), "no memory to verify it on random numbers: nothing is called right");
+  ok(!strstr(out.text, " right: ") && strstr(out.csv, ",skipped,yes,") && strstr(out.text, "\n0 right, "),
+     "no memory to verify it on random numbers: nothing is called right");
 }
 
 /* Nothing was compared: that is not right. */
@@ -200,7 +211,9 @@ static void no_elements(void) {
   reference.shape.count = 8;
   ok(!verify_output(&y, &reference, COMPARE_EXACT, (error_rule){0}, NULL).right, "nine elements beside a reference of eight are not right");
   y.count = reference.shape.count = 0;
-  ok(!verify_output(&y, &reference, COMPARE_EXACT, (error_rule){0}, NULL).right && !verify_output(&y, &reference, COMPARE_BOUND, (error_rule){.growth = 1}, NULL).right, "no elements are not right");
+  ok(!verify_output(&y, &reference, COMPARE_EXACT, (error_rule){0}, NULL).right &&
+         !verify_output(&y, &reference, COMPARE_BOUND, (error_rule){.growth = 1}, NULL).right,
+     "no elements are not right");
 }
 
 int main(void) {

@@ -52,8 +52,7 @@ __global__ void __launch_bounds__(THREADS) my_fprop_kernel(conv_problem p, const
         __syncthreads(); /* nobody reads them any more */
       }
   for (int j = 0; j < EACH; j++)
-    if (first_pixel + my_pixel < all_pixels && first_k + my_k + j < group_k)
-      y[(first_pixel + my_pixel) * p.K + group * group_k + first_k + my_k + j] = sum[j];
+    if (first_pixel + my_pixel < all_pixels && first_k + my_k + j < group_k) y[(first_pixel + my_pixel) * p.K + group * group_k + first_k + my_k + j] = sum[j];
 }
 
 cudaError_t exercise_launch(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {

@@ -18,7 +18,8 @@ enum { BM = 32, BN = 32, BK = 16, TM = 4, TN = 4, THREADS = BM / TM * (BN / TN),
 /* The matrix's element: row l of a group (its channel and tap), column `pixel`; x: the group's first channel. */
 static __device__ float window_element(const conv_problem &p, const float *x, int l, int pixel) {
   const int c = l / (p.R * p.S), r = l / p.S % p.R, s = l % p.S;
-  const int n = pixel / (p.P * p.Q), in_h = pixel / p.Q % p.P * p.stride_h - p.pad_top + r * p.dil_h, in_w = pixel % p.Q * p.stride_w - p.pad_left + s * p.dil_w;
+  const int n = pixel / (p.P * p.Q), in_h = pixel / p.Q % p.P * p.stride_h - p.pad_top + r * p.dil_h,
+            in_w = pixel % p.Q * p.stride_w - p.pad_left + s * p.dil_w;
   const bool inside = in_h >= 0 && in_h < p.H && in_w >= 0 && in_w < p.W;
   return inside ? x[((n * p.C + c) * p.H + in_h) * p.W + in_w] : 0;
 }

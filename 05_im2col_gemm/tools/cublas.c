@@ -26,17 +26,16 @@ int main(void) {
 #include <string.h>
 #include <time.h>
 
-#include "common/conv/bound.h"
-#include "common/harness/report.h"
 #include "05_im2col_gemm/tools/cublas/methods.h"
+#include "common/conv/bound.h"
 #include "common/conv/verify.h"
+#include "common/harness/report.h"
 
-static const char help_text[] =
-    "usage: cublas [options]\n"
-    "  --shape STRING      a benchdnn string, of one group (default: mb16ic64ih56oc128oh56kh3ph1)\n"
-    "  --suite NAME|FILE   a list of them: a file, or one of common/suites/\n"
-    "  --csv FILE          a row for each contender\n"
-    "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input, no GPU or no cuBLAS.\n";
+static const char help_text[] = "usage: cublas [options]\n"
+                                "  --shape STRING      a benchdnn string, of one group (default: mb16ic64ih56oc128oh56kh3ph1)\n"
+                                "  --suite NAME|FILE   a list of them: a file, or one of common/suites/\n"
+                                "  --csv FILE          a row for each contender\n"
+                                "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input, no GPU or no cuBLAS.\n";
 
 /* ---------------------------------------------------------------- right? */
 
@@ -76,7 +75,8 @@ static cudaError_t check_set(turn *t, int set) {
   const int64_t image = (int64_t)b->p.P * b->p.Q, K = b->p.K, N = b->p.N;
   for (int64_t n = 0; n < N && t->m->transposed; n++)
     for (int64_t k = 0; k < K; k++) memcpy((float *)y->data + (n * K + k) * image, b->product + (k * N + n) * image, (size_t)image * sizeof(float));
-  const conv_verdict verdict = verify_output(y, &b->reference, COMPARE_BOUND, (error_rule){.growth = growth_chain_fp32((double)problem_terms(&b->p, PASS_FPROP), true)}, stderr);
+  const conv_verdict verdict =
+      verify_output(y, &b->reference, COMPARE_BOUND, (error_rule){.growth = growth_chain_fp32((double)problem_terms(&b->p, PASS_FPROP), true)}, stderr);
   t->right &= verdict.right;
   if (verdict.worst_share > t->share) t->share = verdict.worst_share;
   return cudaSuccess;
@@ -121,13 +121,13 @@ static cudaError_t make_sets(bench *b, size_t scratch) {
   for (int i = 0; i < METHODS; i++)
     if (bytes_of(b, &methods[i]) < least) least = bytes_of(b, &methods[i]);
   cudaError_t status = cudaErrorMemoryAllocation;
-  for (int count = timing_sets(least, b->gpu->device.l2_bytes); count > 0 && status == cudaErrorMemoryAllocation; count /= 2) status = buffer_sets_alloc(&b->sets, count);
+  for (int count = timing_sets(least, b->gpu->device.l2_bytes); count > 0 && status == cudaErrorMemoryAllocation; count /= 2)
+    status = buffer_sets_alloc(&b->sets, count);
   if (!status) status = buffer_upload(&b->sets, TENSOR_X, b->host[TENSOR_X].data);
   if (!status) status = buffer_upload(&b->sets, TENSOR_W, b->host[TENSOR_W].data);
   const conv_buffers view = buffer_view(&b->sets, 0);
   if (!status) status = launch_im2col(&b->im2col, view.x, view.workspace, 0);
-  if (!status && !timing_is_cold(least, b->sets.count, b->gpu->device.l2_bytes))
-    printf("  %d buffer sets: not enough to keep the cache cold\n", b->sets.count);
+  if (!status && !timing_is_cold(least, b->sets.count, b->gpu->device.l2_bytes)) printf("  %d buffer sets: not enough to keep the cache cold\n", b->sets.count);
   return status;
 }
 
@@ -244,8 +244,8 @@ static int read_problems(session *s, const char *shape, const char *suite) {
 /* Returns 0 to go on, or an exit status + 1. */
 static int parse(session *s, int argc, char **argv) {
   enum { SHAPE = 256, SUITE, CSV, HELP };
-  static const struct option table[] = {{"shape", required_argument, 0, SHAPE}, {"suite", required_argument, 0, SUITE}, {"csv", required_argument, 0, CSV},
-                                        {"help", no_argument, 0, HELP}, {0}};
+  static const struct option table[] = {
+      {"shape", required_argument, 0, SHAPE}, {"suite", required_argument, 0, SUITE}, {"csv", required_argument, 0, CSV}, {"help", no_argument, 0, HELP}, {0}};
   const char *shape = "mb16ic64ih56oc128oh56kh3ph1", *suite = NULL;
   int option;
   while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {

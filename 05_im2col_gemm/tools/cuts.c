@@ -14,20 +14,19 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/harness/report.h"
 #include "05_im2col_gemm/tools/cuts/cuts.h"
+#include "common/harness/report.h"
 
-static const char help_text[] =
-    "usage: cuts [options]\n"
-    "  --suite NAME|FILE[:N]  a list of problems, all with N images; may be given several times\n"
-    "                         (default: resnet50, resnet50:64, vgg16, resnext)\n"
-    "  --shape STRING         one problem as a benchdnn string (the default on the emulator, a small one)\n"
-    "  --pass PASS            fprop (05d), dgrad (05f), wgrad (05g) or all (default: all)\n"
-    "  --csv FILE             a row for each cut up to a tenth slower than the best, and the model's\n"
-    "  --read FILE            measure nothing: what the model loses by the times of such a file\n"
-    "  --fit SUITE            with --read: other prices for the model, by that suite's times, with any number of images\n"
-    "  --choices              with --read: what the model takes for every problem, as CSV\n"
-    "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
+static const char help_text[] = "usage: cuts [options]\n"
+                                "  --suite NAME|FILE[:N]  a list of problems, all with N images; may be given several times\n"
+                                "                         (default: resnet50, resnet50:64, vgg16, resnext)\n"
+                                "  --shape STRING         one problem as a benchdnn string (the default on the emulator, a small one)\n"
+                                "  --pass PASS            fprop (05d), dgrad (05f), wgrad (05g) or all (default: all)\n"
+                                "  --csv FILE             a row for each cut up to a tenth slower than the best, and the model's\n"
+                                "  --read FILE            measure nothing: what the model loses by the times of such a file\n"
+                                "  --fit SUITE            with --read: other prices for the model, by that suite's times, with any number of images\n"
+                                "  --choices              with --read: what the model takes for every problem, as CSV\n"
+                                "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
 
 static const char csv_header[] = "gpu,sms,driver,cuda,date,suite,shape,pass,kernel,tried,bm,slices,status,us_median,us_min,us_max\n";
 
@@ -78,7 +77,9 @@ static void print_trial(const cut_trial *t) {
   const double loss = model_loss(t, &choice);
   const cut *best = best_of(t);
   printf(" model %3d x %-3d", choice.bm, choice.slices);
-  if (best) printf(" %s%8.2f us, best of %2d timed %3d x %-3d %8.2f us, lost %4.1f %%", choice.right ? " " : "~", choice.us, timed, best->bm, best->slices, best->us, 100 * (loss - 1));
+  if (best)
+    printf(" %s%8.2f us, best of %2d timed %3d x %-3d %8.2f us, lost %4.1f %%", choice.right ? " " : "~", choice.us, timed, best->bm, best->slices, best->us,
+           100 * (loss - 1));
   putchar('\n');
 }
 
@@ -92,8 +93,8 @@ static void print_choices(const session *s) {
     const double loss = model_loss(t, &choice);
     const cut *best = best_of(t);
     problem_print(&t->p, shape, sizeof shape);
-    printf("%s,%s,%s,%s,%d,%d,%s,%.3f,%d,%d,%.3f,%.6f\n", t->suite, shape, pass_name(cut_kernel_of(t->kernel)->pass), cut_kernel_of(t->kernel)->name, choice.bm, choice.slices,
-           choice.right ? "yes" : "no", choice.us, best->bm, best->slices, best->us, loss);
+    printf("%s,%s,%s,%s,%d,%d,%s,%.3f,%d,%d,%.3f,%.6f\n", t->suite, shape, pass_name(cut_kernel_of(t->kernel)->pass), cut_kernel_of(t->kernel)->name, choice.bm,
+           choice.slices, choice.right ? "yes" : "no", choice.us, best->bm, best->slices, best->us, loss);
   }
 }
 
@@ -116,8 +117,8 @@ static void print_summary(const session *s) {
         if (loss > worst) worst = loss, problem_print(&t->p, where, sizeof where);
       }
       if (n == 0) continue;
-      printf("%s %s: %d problems, the best cut taken in %d, within 2 %% in %d; lost: %.2f %% in the mean, at most %.1f %% (%s)\n", of->suite, cut_kernel_of(kernel)->name, n, taken, close,
-             100 * (exp(sum / n) - 1), 100 * (worst - 1), where);
+      printf("%s %s: %d problems, the best cut taken in %d, within 2 %% in %d; lost: %.2f %% in the mean, at most %.1f %% (%s)\n", of->suite,
+             cut_kernel_of(kernel)->name, n, taken, close, 100 * (exp(sum / n) - 1), 100 * (worst - 1), where);
     }
   }
 }
@@ -133,7 +134,8 @@ static void write_rows(const session *s, const cut_trial *t) {
     if (c->us <= 0 || (!c->chosen && c->us > SLOW * best_of(t)->us)) continue;
     csv_text(s->csv, s->gpu.device.name);
     fprintf(s->csv, ",%d,%s,%s,%s,%s,%s,%s,%s,%d,%d,%d,%s,%.2f,%.2f,%.2f\n", t->multiprocessors, driver, cuda, s->date, t->suite, shape,
-            pass_name(cut_kernel_of(t->kernel)->pass), cut_kernel_of(t->kernel)->name, t->tried, c->bm, c->slices, c->right ? "right" : "wrong", c->us, c->us_min, c->us_max);
+            pass_name(cut_kernel_of(t->kernel)->pass), cut_kernel_of(t->kernel)->name, t->tried, c->bm, c->slices, c->right ? "right" : "wrong", c->us,
+            c->us_min, c->us_max);
   }
   fflush(s->csv);
 }
@@ -166,7 +168,8 @@ static int read_suite(const char *name, conv_suite *suite) {
   snprintf(text, sizeof text, "%s", name);
   char *colon = strrchr(text, ':'), *end = NULL;
   const long images = colon ? strtol(colon + 1, &end, 10) : 0;
-  if (colon && (end == colon + 1 || *end || images < 1 || images > 1 << 20)) return fprintf(stderr, "--suite: expected NAME or NAME:IMAGES, got \"%s\"\n", name), 2;
+  if (colon && (end == colon + 1 || *end || images < 1 || images > 1 << 20))
+    return fprintf(stderr, "--suite: expected NAME or NAME:IMAGES, got \"%s\"\n", name), 2;
   if (colon) *colon = 0;
   suite_path(text, path);
   if (suite_read(suite, path, error, sizeof error)) return fprintf(stderr, "--suite: %s\n", error), 2;
@@ -192,8 +195,8 @@ static int read_row(session *s, const char *line) {
   int sms, tried, bm, slices, at = -1;
   double us, low, high;
   conv_problem p;
-  if (sscanf(line, "\"%255[^\"]\",%d,%*[^,],%*[^,],%*[^,],%63[^,],%255[^,],%15[^,],%15[^,],%d,%d,%d,%15[^,],%lf,%lf,%lf", gpu, &sms, suite, shape, pass, kernel, &tried, &bm,
-             &slices, status, &us, &low, &high) != 13 ||
+  if (sscanf(line, "\"%255[^\"]\",%d,%*[^,],%*[^,],%*[^,],%63[^,],%255[^,],%15[^,],%15[^,],%d,%d,%d,%15[^,],%lf,%lf,%lf", gpu, &sms, suite, shape, pass, kernel,
+             &tried, &bm, &slices, status, &us, &low, &high) != 13 ||
       problem_parse(&p, shape, error, sizeof error) || sms < 1 || us <= 0 || slices < 1)
     return -1;
   for (int i = 0; i < CUT_KERNELS; i++)
@@ -237,7 +240,7 @@ static int parse(session *s, int argc, char **argv) {
   enum { SUITE = 256, SHAPE, PASS, CSV, READ, FIT, CHOICES, HELP };
   static const struct option table[] = {{"suite", required_argument, 0, SUITE}, {"shape", required_argument, 0, SHAPE}, {"pass", required_argument, 0, PASS},
                                         {"csv", required_argument, 0, CSV},     {"read", required_argument, 0, READ},   {"fit", required_argument, 0, FIT},
-                                        {"choices", no_argument, 0, CHOICES},         {"help", no_argument, 0, HELP},         {0}};
+                                        {"choices", no_argument, 0, CHOICES},   {"help", no_argument, 0, HELP},         {0}};
   const char *pass = "all";
   int option;
   while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
@@ -288,7 +291,8 @@ static int measure(session *s) {
   char error[512];
   if (machine_open_gpu(&s->gpu, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
   int status = read_problems(s, suites);
-  if (!status && s->csv_path && !(s->csv = fopen(s->csv_path, "w"))) status = (fprintf(stderr, "--csv: %s: cannot write: %s\n", s->csv_path, strerror(errno)), 2);
+  if (!status && s->csv_path && !(s->csv = fopen(s->csv_path, "w")))
+    status = (fprintf(stderr, "--csv: %s: cannot write: %s\n", s->csv_path, strerror(errno)), 2);
   if (!status) {
     const time_t now = time(NULL);
     strftime(s->date, sizeof s->date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));

@@ -31,7 +31,8 @@ void epilogue_print(const conv_epilogue *e, char name[EPILOGUE_NAME]) {
 
 epilogue_data epilogue_describe(const conv_epilogue *e, const conv_tensor *result) {
   const int channels = result->dim[1];
-  const conv_tensor each = {.role = TENSOR_Y, .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .dim = {1, channels, 1, 1}, .stride = {channels, 1, 1, 1}, .count = channels};
+  const conv_tensor each = {
+      .role = TENSOR_Y, .dtype = DTYPE_FP32, .layout = LAYOUT_NCHW, .dim = {1, channels, 1, 1}, .stride = {channels, 1, 1, 1}, .count = channels};
   epilogue_data data = {.scale = each, .bias = each, .residual = *result};
   data.residual.data = NULL;
   if (!e->scale) data.scale.count = 0;
@@ -68,7 +69,8 @@ conv_tensor operation_tensor(const conv_problem *p, conv_pass pass, const conv_e
 
 conv_traffic operation_traffic(const conv_operation *o, conv_dtype dtype) {
   conv_traffic bytes = problem_traffic(&o->problem, o->pass, dtype);
-  const conv_tensor plain = tensor_describe(&o->problem, pass_output(o->pass), dtype, LAYOUT_NCHW), result = operation_tensor(&o->problem, o->pass, &o->epilogue, plain.role, dtype, LAYOUT_NCHW);
+  const conv_tensor plain = tensor_describe(&o->problem, pass_output(o->pass), dtype, LAYOUT_NCHW),
+                    result = operation_tensor(&o->problem, o->pass, &o->epilogue, plain.role, dtype, LAYOUT_NCHW);
   bytes.written += (double)tensor_bytes(&result) - (double)tensor_bytes(&plain);
   if (o->epilogue.residual) bytes.read += (double)tensor_bytes(&result);
   if (o->kind != OPERATION_CONVOLUTION) bytes.read -= (double)problem_w_count(&o->problem) * (double)dtype_bytes(dtype);

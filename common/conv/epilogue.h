@@ -62,8 +62,8 @@ conv_tensor operation_tensor(const conv_problem *p, conv_pass pass, const conv_e
 /* Bytes that the operation touches at least: its pass's (problem_traffic()), and what its epilogue reads. */
 conv_traffic operation_traffic(const conv_operation *o, conv_dtype dtype);
 
-/* Added to g: a rounding for each of scale, bias and residual, 8 for an activation that is more than a comparison. On random data a sum may be 8 times as large as the
- * scale that stands for it (common/conv/bound.h). */
+/* Added to g: a rounding for each of scale, bias and residual, 8 for an activation that is more than a comparison. On random data a sum may be 8 times as
+ * large as the scale that stands for it (common/conv/bound.h). */
 double epilogue_growth(const conv_epilogue *e, bool random);
 
 #ifdef __cplusplus

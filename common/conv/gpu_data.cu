@@ -79,8 +79,8 @@ cudaError_t gpu_differences(const gpu_pair pairs[], int count, void *room, gpu_d
   cudaError_t status = cudaMemset(room, 0, sizeof bytes);
   for (int i = 0; i < count && !status; i++) {
     if (pairs[i].bytes == 0) continue;
-    differences_kernel<<<gpu_blocks((int64_t)(pairs[i].bytes / sizeof(uint4)) + 1), GPU_THREADS>>>((const unsigned char *)pairs[i].data, (const unsigned char *)pairs[i].want,
-                                                                                                 (int64_t)pairs[i].bytes, there + i);
+    differences_kernel<<<gpu_blocks((int64_t)(pairs[i].bytes / sizeof(uint4)) + 1), GPU_THREADS>>>(
+        (const unsigned char *)pairs[i].data, (const unsigned char *)pairs[i].want, (int64_t)pairs[i].bytes, there + i);
     status = cudaGetLastError();
   }
   if (!status) status = cudaMemcpy(bytes, room, sizeof bytes, cudaMemcpyDeviceToHost);

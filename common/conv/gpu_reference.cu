@@ -38,8 +38,8 @@ static __device__ void store(long long index, sums s, double *value, float *scal
   scale[index] = round_scale(random ? sqrt(s.spread) : s.spread);
 }
 
-__global__ void __launch_bounds__(THREADS) reference_kernel(conv_problem p, conv_pass pass, conv_tensor a, conv_tensor b, conv_tensor out, double *value,
-                                                            float *scale, bool random) {
+__global__ void __launch_bounds__(THREADS)
+    reference_kernel(conv_problem p, conv_pass pass, conv_tensor a, conv_tensor b, conv_tensor out, double *value, float *scale, bool random) {
   const long long index = (long long)blockIdx.x * THREADS + threadIdx.x;
   if (index >= out.count) return;
   int at[4];
@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(THREADS) reference_kernel(conv_problem p, conv
 }
 
 /* a = x, b = dy; an output is k, c, r, s. threadIdx.x: which of the block's outputs; threadIdx.y: which rows of the images. */
-__global__ void __launch_bounds__(OUTPUTS *SLICES, 1) reference_wgrad_kernel(conv_problem p, conv_tensor a, conv_tensor b, conv_tensor out, double *value, float *scale,
-                                                                            bool random) {
+__global__ void __launch_bounds__(OUTPUTS *SLICES, 1)
+    reference_wgrad_kernel(conv_problem p, conv_tensor a, conv_tensor b, conv_tensor out, double *value, float *scale, bool random) {
   __shared__ sums part[SLICES][OUTPUTS];
   const long long index = (long long)blockIdx.x * OUTPUTS + threadIdx.x;
   sums sum = {0, 0};
@@ -102,9 +102,7 @@ cudaError_t gpu_reference(const conv_problem *p, conv_pass pass, const conv_tens
   const int outputs = pass == PASS_WGRAD ? OUTPUTS : THREADS;
   const long long blocks = (out->count + outputs - 1) / outputs;
   if (blocks > 0x7fffffff) return cudaErrorInvalidConfiguration;
-  if (pass == PASS_WGRAD)
-    reference_wgrad_kernel<<<(unsigned)blocks, dim3(OUTPUTS, SLICES)>>>(*p, *a, *b, *out, value, scale, random);
-  else
-    reference_kernel<<<(unsigned)blocks, THREADS>>>(*p, pass, *a, *b, *out, value, scale, random);
+  if (pass == PASS_WGRAD) reference_wgrad_kernel<<<(unsigned)blocks, dim3(OUTPUTS, SLICES)>>>(*p, *a, *b, *out, value, scale, random);
+  else reference_kernel<<<(unsigned)blocks, THREADS>>>(*p, pass, *a, *b, *out, value, scale, random);
   return cudaGetLastError();
 }

@@ -16,7 +16,8 @@ static HOST_DEVICE int64_t place_in(const conv_tensor *out, const conv_tensor *s
   return out->layout == shape->layout ? i : tensor_offset(out, tensor_index(shape, i));
 }
 
-__global__ void __launch_bounds__(GPU_THREADS) compare_kernel(conv_tensor out, conv_tensor shape, const double *value, const float *scale, conv_judge judge, totals *all) {
+__global__ void __launch_bounds__(GPU_THREADS)
+    compare_kernel(conv_tensor out, conv_tensor shape, const double *value, const float *scale, conv_judge judge, totals *all) {
   unsigned long long mismatches = 0;
   double worst = 0, plain = 0;
   for (int64_t i = first_element(); i < shape.count; i += next_element())
@@ -47,8 +48,8 @@ cudaError_t gpu_compare(const conv_tensor *out, const conv_reference *ref, const
 }
 
 /* Threads stop at their first. */
-__global__ void __launch_bounds__(GPU_THREADS) first_kernel(conv_tensor out, conv_tensor shape, const double *value, const float *scale, conv_judge judge, int64_t from,
-                                                            unsigned long long *first) {
+__global__ void __launch_bounds__(GPU_THREADS)
+    first_kernel(conv_tensor out, conv_tensor shape, const double *value, const float *scale, conv_judge judge, int64_t from, unsigned long long *first) {
   double ignored = 0;
   for (int64_t i = from + first_element(); i < shape.count; i += next_element()) {
     if (!judge_wrong(&judge, (double)tensor_get(&out, place_in(&out, &shape, i)), value[i], scale[i], &ignored, &ignored)) continue;

@@ -29,9 +29,9 @@ static inline HOST_DEVICE uint16_t half_from_float(float f) {
   memcpy(&bits, &f, sizeof bits);
   const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return 0x7fffu;               /* NaN, as the hardware writes it */
-  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;       /* 65520 and more */
-  if (magnitude < 0x38800000u) {                             /* below 2^-14: a subnormal half, in units of 2^-24 */
+  if (magnitude > 0x7f800000u) return 0x7fffu;         /* NaN, as the hardware writes it */
+  if (magnitude >= 0x477ff000u) return sign | 0x7c00u; /* 65520 and more */
+  if (magnitude < 0x38800000u) {                       /* below 2^-14: a subnormal half, in units of 2^-24 */
     float value;
     memcpy(&value, &magnitude, sizeof value);
     value += 0.5f; /* 0.5 has a spacing of 2^-24: the addition rounds to nearest even for us */

@@ -16,8 +16,9 @@ typedef struct conv_epilogue {
   bool fp32; /* stored as fp32, whatever the inputs' type (a residual then is fp32 too) */
 } conv_epilogue;
 
-/* A pointwise operation is an epilogue alone, over the problem's y in the place of a result of sums; max-pooling takes the largest pixel of the problem's window in
- * each channel (padding takes no part). Both read x, have no filter, and are "forward": C = K = groups, and for a pointwise operation P = H, Q = W. */
+/* A pointwise operation is an epilogue alone, over the problem's y in the place of a result of sums; max-pooling takes the largest pixel of the problem's
+ * window in each channel (padding takes no part). Both read x, have no filter, and are "forward": C = K = groups, and for a pointwise operation P = H, Q =
+ * W. */
 typedef enum operation_kind { OPERATION_CONVOLUTION, OPERATION_POINTWISE, OPERATION_MAX_POOL } operation_kind;
 
 typedef struct conv_operation {

@@ -41,8 +41,8 @@ static double chosen_pixel(const conv_operation *o, const conv_tensor *x, const 
   return most;
 }
 
-int operation_reference(conv_reference *ref, const conv_operation *o, const conv_tensor *a, const conv_tensor *b, const epilogue_data *data, bool random, bool use_gpu,
-                        char *error, size_t error_size) {
+int operation_reference(conv_reference *ref, const conv_operation *o, const conv_tensor *a, const conv_tensor *b, const epilogue_data *data, bool random,
+                        bool use_gpu, char *error, size_t error_size) {
   if (o->kind == OPERATION_CONVOLUTION) {
     if (reference_compute(ref, &o->problem, o->pass, a, b, random, use_gpu, error, error_size)) return -1;
   } else {

@@ -7,10 +7,10 @@
 extern "C" {
 #endif
 
-/* The right answer of a whole operation from its inputs (b: NULL for one without a filter): reference_compute() or, for the other kinds, what they are, exact but for the
- * epilogue; then reference_fuse(). Returns and frees as reference_compute(). */
-int operation_reference(conv_reference *ref, const conv_operation *o, const conv_tensor *a, const conv_tensor *b, const epilogue_data *data, bool random, bool use_gpu,
-                        char *error, size_t error_size);
+/* The right answer of a whole operation from its inputs (b: NULL for one without a filter): reference_compute() or, for the other kinds, what they are,
+ * exact but for the epilogue; then reference_fuse(). Returns and frees as reference_compute(). */
+int operation_reference(conv_reference *ref, const conv_operation *o, const conv_tensor *a, const conv_tensor *b, const epilogue_data *data, bool random,
+                        bool use_gpu, char *error, size_t error_size);
 
 /* Applies the epilogue to the reference of the plain pass. */
 void reference_fuse(conv_reference *ref, const conv_epilogue *e, const epilogue_data *data);

@@ -109,11 +109,13 @@ static int parse_fields(conv_problem *p, int value[F_COUNT], const char *text, c
     cursor += letters;
     char *end;
     const bool negative = *cursor == '-';
-    if (!isdigit((unsigned char)cursor[negative])) return fail(error, error_size, "%s: expected an integer from %d, got \"%s\"", name, lowest, excerpt(cursor, found));
-    const long long number = strtoll(cursor, &end, 10); /* saturates, so that the range check below sees an overflow */
+    if (!isdigit((unsigned char)cursor[negative]))
+      return fail(error, error_size, "%s: expected an integer from %d, got \"%s\"", name, lowest, excerpt(cursor, found));
+    const long long number = strtoll(cursor, &end, 10);                         /* saturates, so that the range check below sees an overflow */
     const int highest = field == F_DH || field == F_DW ? INT_MAX - 1 : INT_MAX; /* a dilation is stored as one more */
     if (number < lowest || number > highest)
-      return fail(error, error_size, "%s: expected an integer from %d to %d, got %.*s", name, lowest, highest, (int)(end - cursor < 24 ? end - cursor : 24), cursor);
+      return fail(error, error_size, "%s: expected an integer from %d to %d, got %.*s", name, lowest, highest, (int)(end - cursor < 24 ? end - cursor : 24),
+                  cursor);
     cursor = end;
     if (field_3d) {
       is_3d = true;

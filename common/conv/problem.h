@@ -25,16 +25,16 @@ size_t dtype_bytes(conv_dtype dtype);
 enum { CONV_NAME_MAX = 64 };
 
 typedef struct conv_problem {
-  int N, C, H, W;           /* input  x: N images, C channels, H x W pixels */
-  int K, R, S;              /* filter w: K filters of R x S over C / groups channels */
-  int P, Q;                 /* output y: N images, K channels, P x Q pixels */
-  int stride_h, stride_w;   /* 1 = every pixel */
-  int dil_h, dil_w;         /* 1 = no dilation (the string's dh0) */
-  int pad_top, pad_left;    /* rows / columns of zeros before the image */
+  int N, C, H, W;            /* input  x: N images, C channels, H x W pixels */
+  int K, R, S;               /* filter w: K filters of R x S over C / groups channels */
+  int P, Q;                  /* output y: N images, K channels, P x Q pixels */
+  int stride_h, stride_w;    /* 1 = every pixel */
+  int dil_h, dil_w;          /* 1 = no dilation (the string's dh0) */
+  int pad_top, pad_left;     /* rows / columns of zeros before the image */
   int pad_bottom, pad_right; /* and after it: deduced from P and Q, may differ from the ones before */
-  int groups;               /* C and K are totals over all groups */
-  int repeat;               /* how often the network has this layer (the "*3" of n"res2a*3") */
-  char name[CONV_NAME_MAX]; /* without the "*3"; empty if the string had none */
+  int groups;                /* C and K are totals over all groups */
+  int repeat;                /* how often the network has this layer (the "*3" of n"res2a*3") */
+  char name[CONV_NAME_MAX];  /* without the "*3"; empty if the string had none */
 } conv_problem;
 
 /* Reads one benchdnn problem string. Returns 0, or another value with one line in `error` that names the field and what was expected:

@@ -44,8 +44,16 @@ static inline HOST_DEVICE double random_log(double u) {
 
 /* cos(2 pi v) for v from 0 to 1, to 2^-51: it is sin x with x = 2 pi (1/4 - v), or with 1 - v for v; x - x^3/3! + x^5/5! - ... up to pi / 2. */
 static inline HOST_DEVICE double random_cosine(double v) {
-  const double factor[] = {-1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000,
-                           -1.0 / 121645100408832000, 1.0 / 51090942171709440000.0};
+  const double factor[] = {-1.0 / 6,
+                           1.0 / 120,
+                           -1.0 / 5040,
+                           1.0 / 362880,
+                           -1.0 / 39916800,
+                           1.0 / 6227020800,
+                           -1.0 / 1307674368000,
+                           1.0 / 355687428096000,
+                           -1.0 / 121645100408832000,
+                           1.0 / 51090942171709440000.0};
   const double x = 0x1.921fb54442d18p+2 /* 2 pi */ * (0.25 - (v < 0.5 ? v : 1 - v)), z = x * x;
   double sum = factor[9];
   for (int i = 8; i >= 0; i--) sum = fma(sum, z, factor[i]);

@@ -9,14 +9,14 @@ extern "C" {
 #endif
 
 typedef struct conv_reference {
-  conv_tensor shape; /* of the result; elements below lie in its memory order */
-  double *value;     /* the sum, accumulated in fp64 */
-  float *scale;      /* sum |x w|, or sqrt(sum (x w)^2) where the data is random (common/conv/bound.h); infinite if fp32 cannot hold it */
-  bool random;       /* which of the two */
-  int64_t terms;     /* products in a sum, at most */
+  conv_tensor shape;   /* of the result; elements below lie in its memory order */
+  double *value;       /* the sum, accumulated in fp64 */
+  float *scale;        /* sum |x w|, or sqrt(sum (x w)^2) where the data is random (common/conv/bound.h); infinite if fp32 cannot hold it */
+  bool random;         /* which of the two */
+  int64_t terms;       /* products in a sum, at most */
   float largest_scale; /* of all elements */
-  bool by_gpu;       /* by the fp64 kernel below, else by common/conv/reference_rows.c; a few elements of either are compared with 00_cpu_reference/a_definition.c */
-  void *room;        /* NULL: value and scale are in host memory. Else they are on the device, and so is this room for what a comparison finds (common/conv/gpu.h) */
+  bool by_gpu; /* by the fp64 kernel below, else by common/conv/reference_rows.c; a few elements of either are compared with 00_cpu_reference/a_definition.c */
+  void *room;  /* NULL: value and scale are in host memory. Else they are on the device, and so is this room for what a comparison finds (common/conv/gpu.h) */
 } conv_reference;
 
 /* Computes the reference of a pass from its two inputs (host tensors, already rounded to their dtype).
@@ -26,11 +26,12 @@ int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass
                       char *error, size_t error_size);
 void reference_free(conv_reference *ref);
 
-/* The same where everything stays on the device: a and b are in its memory, and the reference will be. Not checked yet: spot_check() (common/conv/spot_check.h) is the caller's
- * to call. Returns 0, REFERENCE_NO_ROOM if the device has too little memory, or -1; a line in `error` with either. Free with reference_free. */
+/* The same where everything stays on the device: a and b are in its memory, and the reference will be. Not checked yet: spot_check()
+ * (common/conv/spot_check.h) is the caller's to call. Returns 0, REFERENCE_NO_ROOM if the device has too little memory, or -1; a line in `error` with
+ * either. Free with reference_free. */
 enum { REFERENCE_NO_ROOM = 1 };
-int reference_compute_on_device(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random, char *error,
-                                size_t error_size);
+int reference_compute_on_device(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random,
+                                char *error, size_t error_size);
 
 /* The same by a plain fp64 kernel (common/conv/gpu_reference.cu). a, b: device memory behind the tensors' shapes; value, scale: device arrays
  * of out.count elements. Asynchronous on the default stream. */

@@ -60,9 +60,10 @@ int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass
   return status;
 }
 
-int reference_compute_on_device(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random, char *error,
-                                size_t error_size) {
-  *ref = (conv_reference){.shape = tensor_describe(p, pass_output(pass), a->dtype, a->layout), .random = random, .terms = problem_terms(p, pass), .by_gpu = true};
+int reference_compute_on_device(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random,
+                                char *error, size_t error_size) {
+  *ref =
+      (conv_reference){.shape = tensor_describe(p, pass_output(pass), a->dtype, a->layout), .random = random, .terms = problem_terms(p, pass), .by_gpu = true};
   const size_t count = (size_t)ref->shape.count;
   cudaError_t status = cudaMalloc(&ref->room, GPU_ROOM);
   if (!status) status = cudaMalloc((void **)&ref->value, count * sizeof *ref->value);

@@ -37,8 +37,8 @@ static inside inside_of(const conv_problem *p, int s) {
 static int64_t row_at(const conv_tensor *t, int i, int j, int k) { return i * t->stride[0] + j * t->stride[1] + k * t->stride[2]; }
 
 /* Adds from[i * step] * factor to element i * to of the row, n times. */
-static inline __attribute__((always_inline)) void add_products(double *restrict value, double *restrict scale, int64_t to, const float *restrict from, int64_t step,
-                                                                double factor, int n, bool random) {
+static inline __attribute__((always_inline)) void add_products(double *restrict value, double *restrict scale, int64_t to, const float *restrict from,
+                                                               int64_t step, double factor, int n, bool random) {
   for (int i = 0; i < n; i++) {
     const double product = from[i * step] * factor; /* two floats: exact in fp64 */
     value[i * to] += product;
@@ -65,7 +65,8 @@ static void fprop_row(const task *t, const row *out) {
       for (int s = 0; s < p->S; s++) {
         const inside in = t->taps[s];
         if (in.first >= in.end) continue;
-        add_row(out, in.first, 1, x_row + (in.first * p->stride_w - in.shift) * x->stride[3], p->stride_w * x->stride[3], w_row[s * w->stride[3]], in.end - in.first, t->random);
+        add_row(out, in.first, 1, x_row + (in.first * p->stride_w - in.shift) * x->stride[3], p->stride_w * x->stride[3], w_row[s * w->stride[3]],
+                in.end - in.first, t->random);
       }
     }
 }
@@ -82,7 +83,8 @@ static void dgrad_row(const task *t, const row *out) {
       for (int s = 0; s < p->S; s++) {
         const inside in = t->taps[s];
         if (in.first >= in.end) continue;
-        add_row(out, in.first * p->stride_w - in.shift, p->stride_w, y_row + in.first * y->stride[3], y->stride[3], w_row[s * w->stride[3]], in.end - in.first, t->random);
+        add_row(out, in.first * p->stride_w - in.shift, p->stride_w, y_row + in.first * y->stride[3], y->stride[3], w_row[s * w->stride[3]], in.end - in.first,
+                t->random);
       }
     }
 }

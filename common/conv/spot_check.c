@@ -70,8 +70,10 @@ static cudaError_t fetch(const conv_reference *ref, int64_t i, double *value, fl
 }
 
 /* What the epilogue makes of an element. */
-static void apply(const conv_epilogue *e, const conv_source from[3], const conv_tensor *shape, int64_t i, const int at[4], double *value, double *absolute, float *scale) {
-  const double s = e->scale ? dtype_round(source_value(&from[0], at[1]), DTYPE_FP32) : 1, b = e->bias ? dtype_round(source_value(&from[1], at[1]), DTYPE_FP32) : 0;
+static void apply(const conv_epilogue *e, const conv_source from[3], const conv_tensor *shape, int64_t i, const int at[4], double *value, double *absolute,
+                  float *scale) {
+  const double s = e->scale ? dtype_round(source_value(&from[0], at[1]), DTYPE_FP32) : 1,
+               b = e->bias ? dtype_round(source_value(&from[1], at[1]), DTYPE_FP32) : 0;
   const double r = e->residual ? dtype_round(source_value(&from[2], tensor_index(shape, i)), shape->dtype) : 0;
   *value = epilogue_value(e, *value, s, b, r);
   *absolute = epilogue_scale(e, *absolute, s, b, r);
@@ -81,7 +83,8 @@ static void apply(const conv_epilogue *e, const conv_source from[3], const conv_
 int spot_check(const conv_reference *ref, const conv_problem *p, conv_pass pass, conv_dtype dtype, const conv_source from[2], const conv_epilogue *e,
                const conv_source fused[3], char *error, size_t error_size) {
   const conv_tensor a = tensor_describe(p, pass_input_a(pass), dtype, LAYOUT_NCHW), b = tensor_describe(p, pass_input_b(pass), dtype, LAYOUT_NCHW);
-  float *floats_a = calloc((size_t)a.count, sizeof *floats_a), *floats_b = calloc((size_t)b.count, sizeof *floats_b); /* pages that nobody writes take no memory */
+  float *floats_a = calloc((size_t)a.count, sizeof *floats_a),
+        *floats_b = calloc((size_t)b.count, sizeof *floats_b); /* pages that nobody writes take no memory */
   const conv_inputs in = {.a_shape = a, .b_shape = b, .a = floats_a, .b = floats_b};
   double value[SAMPLES];
   float scale[SAMPLES];
@@ -118,7 +121,6 @@ int spot_check(const conv_reference *ref, const conv_problem *p, conv_pass pass,
   if (ready && wrong < 0) return 0;
   if (ready)
     snprintf(error, error_size, "the GPU's fp64 reference disagrees with the CPU's definition at element %lld of %s", (long long)wrong, pass_name(pass));
-  else
-    snprintf(error, error_size, "checking the GPU's reference: %s", status ? cudaGetErrorString(status) : "no memory");
+  else snprintf(error, error_size, "checking the GPU's reference: %s", status ? cudaGetErrorString(status) : "no memory");
   return -1;
 }

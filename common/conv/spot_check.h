@@ -1,5 +1,5 @@
-/* Is the GPU's reference the definition's? The CPU recomputes a few elements, from the inputs' own sources: what went wrong on the device while data were made, or
- * afterwards, shows too. */
+/* Is the GPU's reference the definition's? The CPU recomputes a few elements, from the inputs' own sources: what went wrong on the device while data were
+ * made, or afterwards, shows too. */
 #pragma once
 #include "common/conv/epilogue.h"
 #include "common/conv/reference.h"

@@ -34,7 +34,9 @@ void tensor_free(conv_tensor *t);
 static inline size_t tensor_bytes(const conv_tensor *t) { return (size_t)t->count * dtype_bytes(t->dtype); }
 
 /* A number as the dtype keeps it: exact as a float for both. */
-static inline HOST_DEVICE float dtype_round(double value, conv_dtype dtype) { return dtype == DTYPE_FP16 ? half_to_float(half_from_double(value)) : (float)value; }
+static inline HOST_DEVICE float dtype_round(double value, conv_dtype dtype) {
+  return dtype == DTYPE_FP16 ? half_to_float(half_from_double(value)) : (float)value;
+}
 
 /* From so many elements on, a loop over them is shared among threads: with fewer, starting those takes longer than the loop. */
 enum { TENSOR_THREADS = 1 << 13 };
@@ -44,10 +46,8 @@ static inline HOST_DEVICE float tensor_get(const conv_tensor *t, int64_t offset)
   return t->dtype == DTYPE_FP16 ? half_to_float(((const uint16_t *)t->data)[offset]) : ((const float *)t->data)[offset];
 }
 static inline HOST_DEVICE void tensor_set(const conv_tensor *t, int64_t offset, double value) { /* rounds to the dtype */
-  if (t->dtype == DTYPE_FP16)
-    ((uint16_t *)t->data)[offset] = half_from_double(value);
-  else
-    ((float *)t->data)[offset] = (float)value;
+  if (t->dtype == DTYPE_FP16) ((uint16_t *)t->data)[offset] = half_from_double(value);
+  else ((float *)t->data)[offset] = (float)value;
 }
 
 /* Memory offset of the element whose position in logical order (last axis fastest) is `index`, and back; the offset's coordinates. */

@@ -12,7 +12,11 @@ int exact_magnitude(int64_t terms) {
 }
 
 static conv_judge judge_of(const conv_tensor *out, const conv_reference *ref, compare_mode mode, error_rule rule) {
-  return (conv_judge){.dtype = out->dtype, .mode = mode, .rule = rule, .plain_growth = growth_chain_fp32((double)ref->terms, ref->random), .terms = ref->terms,
+  return (conv_judge){.dtype = out->dtype,
+                      .mode = mode,
+                      .rule = rule,
+                      .plain_growth = growth_chain_fp32((double)ref->terms, ref->random),
+                      .terms = ref->terms,
                       .largest_scale = ref->largest_scale};
 }
 
@@ -57,6 +61,7 @@ cudaError_t verify_on_device(const conv_tensor *out, const conv_reference *ref, 
     status = gpu_next_mismatch(out, ref, &j, m.offset + 1, &m);
     if (!status) print_mismatch(log, &j, &ref->shape, m.offset, m.got, m.value, m.scale);
   }
-  *verdict = (conv_verdict){.right = !status && all.mismatches == 0, .mismatches = all.mismatches, .worst_share = all.worst_share, .plain_share = all.plain_share};
+  *verdict =
+      (conv_verdict){.right = !status && all.mismatches == 0, .mismatches = all.mismatches, .worst_share = all.worst_share, .plain_share = all.plain_share};
   return status;
 }

@@ -11,9 +11,9 @@ extern "C" {
 
 typedef struct conv_verdict {
   bool right;
-  int64_t mismatches;  /* elements that are wrong */
-  double worst_share;  /* largest |out - ref| / bound seen, 0 in exact mode; below 1 when right */
-  double plain_share;  /* the same over the bound of one chain of fp32 additions with the element's own scale, whatever the rule: one unit for everybody */
+  int64_t mismatches; /* elements that are wrong */
+  double worst_share; /* largest |out - ref| / bound seen, 0 in exact mode; below 1 when right */
+  double plain_share; /* the same over the bound of one chain of fp32 additions with the element's own scale, whatever the rule: one unit for everybody */
 } conv_verdict;
 
 /* Compares `out` (host) with the reference, by the rule of whoever made it. The first mismatches are printed to `log` (may be NULL) with

@@ -8,9 +8,9 @@
  * a tag holds for one cuDNN version, GPU and graph. */
 #pragma once
 #include "common/conv/epilogue.h"
-#include "common/harness/kernel.h"
 #include "common/conv/reference.h"
 #include "common/conv/verify.h"
+#include "common/harness/kernel.h"
 
 /* ---------------------------------------------------------------- the library */
 
@@ -26,7 +26,8 @@ typedef struct cudnn_task {
   conv_pass pass;
   conv_dtype dtype;   /* of all tensors but a result that the epilogue stores as fp32; sums are fp32 */
   conv_layout layout; /* of the caller's buffers */
-  conv_epilogue epilogue; /* what follows it in the same graph; but for the result's type fprop only. The buffers have its data: residuals in the task's dtype and layout */
+  /* What follows it in the same graph; but for the result's type fprop only. The buffers have its data: residuals in the task's dtype and layout. */
+  conv_epilogue epilogue;
 } cudnn_task;
 
 /* "conv", "conv+scale+bias+residual+relu": the graph in a winners file. */
@@ -42,18 +43,18 @@ enum {
 };
 
 typedef struct cudnn_options {
-  size_t workspace_limit; /* bytes a plan may ask for; 0: 1 GiB */
-  int most_plans;         /* timed in the search; 0: 400 */
-  double most_seconds;    /* of the search; 0: 10 */
+  size_t workspace_limit;     /* bytes a plan may ask for; 0: 1 GiB */
+  int most_plans;             /* timed in the search; 0: 400 */
+  double most_seconds;        /* of the search; 0: 10 */
   bool layouts[LAYOUT_COUNT]; /* to try; none: NHWC for fp16, both for fp32; fused: the task's */
-  bool search;            /* even if the winners' file knows the task; it begins with what that knows */
-  bool keep_all;          /* list every timed plan in `all` */
-  bool any_math;          /* also engines that round inputs to less than the task does (TF32): what would they bring? */
-  bool direct;            /* only engines that multiply as often as the formula says: none noted as Winograd or FFT, no error like theirs */
-  const char *winners[2]; /* files of earlier winners to look the task up in, in this order; may be NULL or missing */
-  const char *append_to;  /* a file that gets a line after a search; may be NULL */
-  const char *gpu;        /* the GPU's name, the winners' key */
-  double fp32_flops;      /* its peak, to leave out engines that cannot be fast (they can take 20 s to build); 0: unknown */
+  bool search;                /* even if the winners' file knows the task; it begins with what that knows */
+  bool keep_all;              /* list every timed plan in `all` */
+  bool any_math;              /* also engines that round inputs to less than the task does (TF32): what would they bring? */
+  bool direct;                /* only engines that multiply as often as the formula says: none noted as Winograd or FFT, no error like theirs */
+  const char *winners[2];     /* files of earlier winners to look the task up in, in this order; may be NULL or missing */
+  const char *append_to;      /* a file that gets a line after a search; may be NULL */
+  const char *gpu;            /* the GPU's name, the winners' key */
+  double fp32_flops;          /* its peak, to leave out engines that cannot be fast (they can take 20 s to build); 0: unknown */
 } cudnn_options;
 
 /* ---------------------------------------------------------------- what is found */
@@ -73,21 +74,21 @@ typedef struct cudnn_candidate {
 /* What became of everything that was tried. */
 typedef struct cudnn_counts {
   int timed;
-  int other_math;     /* engines left out: not the same math */
-  int hopeless;       /* left out: even at the peak of fp32 FMA slower than what was found */
-  int refused;        /* combinations that cuDNN would not build */
-  int over_workspace; /* plans that want more than the limit */
-  int not_capturable; /* ran, but not inside a CUDA graph */
-  int failed;         /* built, but an error when run */
-  int wrong;          /* among the fastest, with a wrong result */
+  int other_math;               /* engines left out: not the same math */
+  int hopeless;                 /* left out: even at the peak of fp32 FMA slower than what was found */
+  int refused;                  /* combinations that cuDNN would not build */
+  int over_workspace;           /* plans that want more than the limit */
+  int not_capturable;           /* ran, but not inside a CUDA graph */
+  int failed;                   /* built, but an error when run */
+  int wrong;                    /* among the fastest, with a wrong result */
   double wrong_us, wrong_share; /* the fastest of these: its time, its worst error as a share of a plain sum's bound, its tag */
   char wrong_tag[CUDNN_TAG];
-  int cut;            /* known, but the plans or the seconds were used up */
-  int runtime_built;  /* of the timed: compiled at run time (NVRTC) */
+  int cut;           /* known, but the plans or the seconds were used up */
+  int runtime_built; /* of the timed: compiled at run time (NVRTC) */
   double seconds, build_seconds, time_seconds;
   double slowest_build; /* seconds; and its tag */
   char slowest_tag[CUDNN_TAG];
-  bool from_file;     /* nothing was searched: the winners' file knew the task */
+  bool from_file; /* nothing was searched: the winners' file knew the task */
 } cudnn_counts;
 
 struct cudnn_session; /* cudnn_baseline.c's */
@@ -99,7 +100,7 @@ typedef struct cudnn_baseline {
   int heuristic; /* which plan is heuristic mode A's first of the same math, in the task's layout (fp16: NHWC); -1: none */
   cudnn_counts counts;
   char search[CUDNN_SEARCH]; /* the counts of the search, also if it was an earlier one's; "" if its winners were kept without them */
-  cudnn_candidate *all; /* if keep_all: every timed plan, fastest first */
+  cudnn_candidate *all;      /* if keep_all: every timed plan, fastest first */
   int all_count;
   struct cudnn_session *session;
 } cudnn_baseline;
@@ -117,11 +118,13 @@ typedef struct cudnn_truth {
 /* Finds plans for the task, over buffers that hold data: views[0 .. sets-1]. With `truth`, plans with a wrong result are
  * dropped. Returns 0; 1: no cuDNN here, or no plan for this task, and `error` says so; -1: a CUDA error.
  * Close it before the buffers go. */
-int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, int sets, const cudnn_options *options, const cudnn_truth *truth, char *error, size_t error_size);
+int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, int sets, const cudnn_options *options, const cudnn_truth *truth,
+                        char *error, size_t error_size);
 void cudnn_baseline_close(cudnn_baseline *b);
 
 /* One plan by its tag, without a search, as plan[0]. Errors as above. */
-int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, int sets, const cudnn_options *options, const cudnn_truth *truth, char *error, size_t error_size);
+int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, int sets, const cudnn_options *options,
+                        const cudnn_truth *truth, char *error, size_t error_size);
 
 /* A contender's enqueue (common/harness/timing.h); usable in graph capture. All sets share one workspace. */
 typedef struct cudnn_runner {
@@ -139,7 +142,7 @@ typedef struct cudnn_figures {
   char best_plan[CUDNN_TAG], best_notes[CUDNN_NOTES], heuristic_plan[CUDNN_TAG];
   double best_plain_share;   /* the best plan's largest error, in bounds of a plain fp32 sum */
   char search[CUDNN_SEARCH]; /* what became of all plans */
-  char note[256]; /* for the reader: how many plans were looked at, or why there are none */
+  char note[256];            /* for the reader: how many plans were looked at, or why there are none */
 } cudnn_figures;
 
 /* ---------------------------------------------------------------- winners, kept in a file */

@@ -14,9 +14,12 @@
 #endif
 
 #ifdef HAVE_CUDNN
-#define CUDNN_FUNCTIONS(F)                                                                                                                            \
-  F(GetVersion) F(GetCudartVersion) F(GetErrorString) F(GetLastErrorString) F(Create) F(Destroy) F(SetStream) F(BackendCreateDescriptor)              \
-  F(BackendDestroyDescriptor) F(BackendFinalize) F(BackendSetAttribute) F(BackendGetAttribute) F(BackendExecute)
+/* clang-format off */
+#define CUDNN_FUNCTIONS(F)                                                                                                                             \
+  F(GetVersion)                                                                                                                                        \
+  F(GetCudartVersion) F(GetErrorString) F(GetLastErrorString) F(Create) F(Destroy) F(SetStream) F(BackendCreateDescriptor) F(BackendDestroyDescriptor) \
+      F(BackendFinalize) F(BackendSetAttribute) F(BackendGetAttribute) F(BackendExecute)
+/* clang-format on */
 
 typedef struct cudnn_library {
 #define FIELD(name) __typeof__(cudnn##name) *name;
@@ -59,7 +62,7 @@ typedef struct cudnn_graph {
   cudnnBackendDescriptor_t graph;
   cudnnBackendDescriptor_t device; /* a device's properties where there is no device (tests), else NULL */
   conv_layout layout;
-  int engines;                     /* engine numbers are 0 .. engines-1; most do not do this graph */
+  int engines; /* engine numbers are 0 .. engines-1; most do not do this graph */
   int uids;
   int64_t uid[UID_COUNT];
 } cudnn_graph;
@@ -173,9 +176,9 @@ typedef struct plan_search {
   cudnn_config *seen;    /* whatever became of them */
   int count, seen_count, room, seen_room;
   cudnn_counts counts;
-  bool checked; /* results are compared with the reference, or were when the tag was written down */
-  double start, deadline; /* seconds of search_clock; deadline: what is built by then but not timed is cut; 0: none */
-  bool lost;    /* an error made the device unusable */
+  bool checked;              /* results are compared with the reference, or were when the tag was written down */
+  double start, deadline;    /* seconds of search_clock; deadline: what is built by then but not timed is cut; 0: none */
+  bool lost;                 /* an error made the device unusable */
   char why[CUDNN_ERROR / 2]; /* the last configuration was not entered */
 } plan_search;
 
@@ -192,7 +195,7 @@ typedef struct search_limit {
   int plans;     /* that may have been tried by then */
   double second; /* of search_clock */
 } search_limit;
-#define SEARCH_GIVE_UP 2.5 /* times the best: a plan as slow as that is not sampled any further */
+#define SEARCH_GIVE_UP 2.5                                        /* times the best: a plan as slow as that is not sampled any further */
 search_limit search_limit_of(const plan_search *s, double share); /* a share of the options' plans and seconds */
 bool search_reached(const plan_search *s, search_limit l);
 int search_tried(const plan_search *s);

@@ -7,16 +7,16 @@
 
 #ifndef HAVE_CUDNN
 
-int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, int sets,
-                        const cudnn_options *options, const cudnn_truth *truth, char *error, size_t error_size) {
+int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, int sets, const cudnn_options *options, const cudnn_truth *truth,
+                        char *error, size_t error_size) {
   (void)task, (void)views, (void)sets, (void)options, (void)truth;
   *b = (cudnn_baseline){.heuristic = -1};
   snprintf(error, error_size, "%s", cudnn_describe());
   return 1;
 }
 
-int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, int sets,
-                        const cudnn_options *options, const cudnn_truth *truth, char *error, size_t error_size) {
+int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, int sets, const cudnn_options *options,
+                        const cudnn_truth *truth, char *error, size_t error_size) {
   (void)tag;
   return cudnn_baseline_open(b, task, views, sets, options, truth, error, error_size);
 }
@@ -67,8 +67,8 @@ static int choose_layouts(const cudnn_task *task, const cudnn_options *options, 
   return count;
 }
 
-static int open_session(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, int sets,
-                        const cudnn_options *options, char *error, size_t error_size) {
+static int open_session(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, int sets, const cudnn_options *options, char *error,
+                        size_t error_size) {
   *b = (cudnn_baseline){.heuristic = -1};
   if (!cudnn_version()) {
     snprintf(error, error_size, "%s", cudnn_describe());
@@ -87,10 +87,8 @@ static int open_session(cudnn_baseline *b, const cudnn_task *task, const conv_bu
   conv_layout layout[LAYOUT_COUNT];
   const int layouts = choose_layouts(task, options, layout);
   for (int i = 0; i < layouts; i++) {
-    if (cudnn_graph_make(&s->graph[s->graphs], &s->task, layout[i], s->bench.handle, NULL, error, error_size) == 0)
-      s->graphs++;
-    else
-      cudnn_graph_free(&s->graph[s->graphs]);
+    if (cudnn_graph_make(&s->graph[s->graphs], &s->task, layout[i], s->bench.handle, NULL, error, error_size) == 0) s->graphs++;
+    else cudnn_graph_free(&s->graph[s->graphs]);
   }
   if (s->graphs == 0) return 1;
   s->search = (plan_search){.bench = &s->bench, .options = *options};
@@ -291,8 +289,8 @@ static void remember(const cudnn_baseline *b, const cudnn_task *task, const cudn
   if (cudnn_winners_append(o->append_to, task, o->gpu, cudnn_version(), o->workspace_limit, &winners, error, sizeof error)) fprintf(stderr, "%s\n", error);
 }
 
-int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, int sets,
-                        const cudnn_options *options, const cudnn_truth *truth, char *error, size_t error_size) {
+int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, int sets, const cudnn_options *options, const cudnn_truth *truth,
+                        char *error, size_t error_size) {
   int status = open_session(b, task, views, sets, options, error, error_size);
   if (!status) {
     plan_search *search = &b->session->search;
@@ -312,17 +310,15 @@ int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_bu
     search->checked = from_file || truth;
     if (!from_file) search_run(search, b->session->graph, b->session->graphs);
     status = conclude(b, truth, true, error, error_size);
-    if (from_file)
-      memcpy(b->search, known.search, sizeof b->search);
-    else
-      cudnn_counts_print(&b->counts, b->search);
+    if (from_file) memcpy(b->search, known.search, sizeof b->search);
+    else cudnn_counts_print(&b->counts, b->search);
     if (!status && !from_file) remember(b, task, o, asked);
   }
   return closed_unless_good(b, status);
 }
 
-int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, int sets,
-                        const cudnn_options *options, const cudnn_truth *truth, char *error, size_t error_size) {
+int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, int sets, const cudnn_options *options,
+                        const cudnn_truth *truth, char *error, size_t error_size) {
   char one[1][CUDNN_TAG];
   snprintf(one[0], CUDNN_TAG, "%s", tag);
   int status = open_session(b, task, views, sets, options, error, error_size);

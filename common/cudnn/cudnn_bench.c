@@ -152,11 +152,9 @@ static double middle(double a, double b, double c) { return a > b ? (b > c ? b :
 
 try_result bench_time(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, double give_up_us, double *us) {
   double first, second, sample[SAMPLES];
-  if (!once(b, g, p, 0, &first)) return failed(); /* loads its kernels */
-  if (give_up_us > 0 && first > 100 * give_up_us && first > loading_us)
-    second = first; /* hopeless, however long loading took */
-  else if (!once(b, g, p, b->sets > 1 ? 1 : 0, &second))
-    return failed();
+  if (!once(b, g, p, 0, &first)) return failed();                                       /* loads its kernels */
+  if (give_up_us > 0 && first > 100 * give_up_us && first > loading_us) second = first; /* hopeless, however long loading took */
+  else if (!once(b, g, p, b->sets > 1 ? 1 : 0, &second)) return failed();
   cudaGraphExec_t exec;
   const double host_us = 40; /* what the launch may take of it at most */
   if (give_up_us > 0 && second > give_up_us + host_us) {

@@ -10,7 +10,8 @@
 
 static const char header[] =
     "shape,name,count,pass,dtype,layout,graph,gpu,sm_clock_mhz,power_w,driver,cuda,cudnn,date,best_us,best_min_us,best_p90_us,best_plan,best_notes,"
-    "best_workspace,best_bound_share,best_plain_share,heur_us,heur_plan,from,plans_timed,plans_cut,seconds,floor_us,floor_share,left_out_us,left_out_plan,left_out_share";
+    "best_workspace,best_bound_share,best_plain_share,heur_us,heur_plan,from,plans_timed,plans_cut,seconds,floor_us,floor_share,left_out_us,left_out_plan,left_"
+    "out_share";
 
 int cudnn_fastest(const cudnn_baseline *baseline, const contender *turn) {
   int best = 0;
@@ -41,25 +42,21 @@ static void write_row(FILE *f, const cudnn_task *task, const machine *m, const c
   if (turn[best].clock_mhz > 0) fprintf(f, "%.0f", turn[best].clock_mhz);
   fputc(',', f);
   if (turn[best].power_watts > 0) fprintf(f, "%.0f", turn[best].power_watts);
-  fprintf(f, ",%s,%s,%d.%d.%d,%s,%.3f,%.3f,%.3f,%s,", driver, cuda, version / 10000, version / 100 % 100, version % 100, date, turn[best].median_us, turn[best].min_us, turn[best].p90_us, plan->tag);
+  fprintf(f, ",%s,%s,%d.%d.%d,%s,%.3f,%.3f,%.3f,%s,", driver, cuda, version / 10000, version / 100 % 100, version % 100, date, turn[best].median_us,
+          turn[best].min_us, turn[best].p90_us, plan->tag);
   csv_text(f, plan->notes);
   fprintf(f, ",%zu,", plan->workspace);
   if (plan->checked) fprintf(f, "%.4f", plan->worst_share);
   fputc(',', f);
   if (plan->checked) fprintf(f, "%.4f", plan->plain_share);
-  if (b->heuristic >= 0)
-    fprintf(f, ",%.3f,%s", turn[b->heuristic].median_us, b->plan[b->heuristic].tag);
-  else
-    fprintf(f, ",,");
+  if (b->heuristic >= 0) fprintf(f, ",%.3f,%s", turn[b->heuristic].median_us, b->plan[b->heuristic].tag);
+  else fprintf(f, ",,");
   fprintf(f, ",%s,%d,%d,%.1f,", b->counts.from_file ? "winners" : "search", b->counts.timed, b->counts.cut, b->counts.seconds);
-  if (floor_us > 0)
-    fprintf(f, "%.3f,%.4f", floor_us, floor_us / turn[best].median_us);
-  else
-    fputc(',', f);
+  if (floor_us > 0) fprintf(f, "%.3f,%.4f", floor_us, floor_us / turn[best].median_us);
+  else fputc(',', f);
   if (b->counts.wrong) /* the time is the search's, not taken in turns */
     fprintf(f, ",%.3f,%s,%.4f\n", b->counts.wrong_us, b->counts.wrong_tag, b->counts.wrong_share);
-  else
-    fprintf(f, ",,,\n");
+  else fprintf(f, ",,,\n");
 }
 
 int cudnn_csv_add(const char *path, const cudnn_task *task, const machine *m, const cudnn_baseline *baseline, const contender *turn, char *error,

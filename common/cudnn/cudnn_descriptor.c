@@ -17,10 +17,8 @@ void cudnn_failure(char *text, size_t size, const char *call, cudnnStatus_t stat
 static bool note(cudnn_pool *pool, cudnnStatus_t status, const char *call, const char *what, int number) {
   if (status == CUDNN_STATUS_SUCCESS) return true;
   char where[96];
-  if (what)
-    snprintf(where, sizeof where, "%s(%s)", call, what);
-  else
-    snprintf(where, sizeof where, "%s(%d)", call, number);
+  if (what) snprintf(where, sizeof where, "%s(%s)", call, what);
+  else snprintf(where, sizeof where, "%s(%d)", call, number);
   pool->status = status;
   cudnn_failure(pool->failure, sizeof pool->failure, where, status);
   return false;

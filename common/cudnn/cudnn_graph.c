@@ -87,8 +87,8 @@ static const struct {
 };
 
 /* in (op) with -> out; with may be NULL. most: where a ReLU is cut off, 0: nowhere. Math in fp32. */
-static cudnnBackendDescriptor_t make_pointwise(cudnn_graph *g, cudnnPointwiseMode_t mode, double most, cudnnBackendDescriptor_t in, cudnnBackendDescriptor_t with,
-                                               cudnnBackendDescriptor_t out) {
+static cudnnBackendDescriptor_t make_pointwise(cudnn_graph *g, cudnnPointwiseMode_t mode, double most, cudnnBackendDescriptor_t in,
+                                               cudnnBackendDescriptor_t with, cudnnBackendDescriptor_t out) {
   cudnn_pool *pool = &g->pool;
   const cudnnDataType_t math = CUDNN_DATA_FLOAT;
   cudnnBackendDescriptor_t what = pool_create(pool, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
@@ -110,8 +110,10 @@ enum { STEPS = 4 };
 /* Appends scale, bias, residual and activation as asked, each from the tensor before it; the last one writes y. Returns the number of operations. */
 static int make_epilogue(cudnn_graph *g, const cudnn_task *task, const conv_tensor *y_shape, cudnnBackendDescriptor_t in, cudnnBackendDescriptor_t y,
                          cudnnBackendDescriptor_t operations[STEPS]) {
-  static const cudnnPointwiseMode_t activations[ACTIVATION_COUNT] = {[ACTIVATION_RELU] = CUDNN_POINTWISE_RELU_FWD, [ACTIVATION_RELU6] = CUDNN_POINTWISE_RELU_FWD,
-                                                                     [ACTIVATION_GELU] = CUDNN_POINTWISE_GELU_FWD, [ACTIVATION_SILU] = CUDNN_POINTWISE_SWISH_FWD};
+  static const cudnnPointwiseMode_t activations[ACTIVATION_COUNT] = {[ACTIVATION_RELU] = CUDNN_POINTWISE_RELU_FWD,
+                                                                     [ACTIVATION_RELU6] = CUDNN_POINTWISE_RELU_FWD,
+                                                                     [ACTIVATION_GELU] = CUDNN_POINTWISE_GELU_FWD,
+                                                                     [ACTIVATION_SILU] = CUDNN_POINTWISE_SWISH_FWD};
   const conv_epilogue *e = &task->epilogue;
   const struct {
     bool wanted;
@@ -129,10 +131,8 @@ static int make_epilogue(cudnn_graph *g, const cudnn_task *task, const conv_tens
     if (!steps[i].wanted) continue;
     const double most = steps[i].uid == 0 && e->activation == ACTIVATION_RELU6 ? 6 : 0;
     cudnnBackendDescriptor_t with = NULL, out = i == last ? y : make_like(g, UID_VIRTUAL + 1 + i, y_shape, CUDNN_DATA_FLOAT);
-    if (steps[i].uid == UID_RESIDUAL)
-      with = make_like(g, UID_RESIDUAL, y_shape, data_type(y_shape->dtype));
-    else if (steps[i].uid)
-      with = make_tensor(g, steps[i].uid, per_channel, stride, CUDNN_DATA_FLOAT, 16);
+    if (steps[i].uid == UID_RESIDUAL) with = make_like(g, UID_RESIDUAL, y_shape, data_type(y_shape->dtype));
+    else if (steps[i].uid) with = make_tensor(g, steps[i].uid, per_channel, stride, CUDNN_DATA_FLOAT, 16);
     operations[count++] = make_pointwise(g, steps[i].mode, most, in, with, out);
     in = out;
   }

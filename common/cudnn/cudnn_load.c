@@ -102,10 +102,10 @@ static bool load_beside(const char *name, const char *pip) {
 }
 
 static bool bind(void *library) {
-#define BIND(name)                                                                                                                                    \
-  if (!(*(void **)&cudnn.name = dlsym(library, "cudnn" #name))) {                                                                                     \
-    snprintf(description, sizeof description, "no cuDNN: its library has no cudnn" #name);                                                           \
-    return false;                                                                                                                                     \
+#define BIND(name)                                                                         \
+  if (!(*(void **)&cudnn.name = dlsym(library, "cudnn" #name))) {                          \
+    snprintf(description, sizeof description, "no cuDNN: its library has no cudnn" #name); \
+    return false;                                                                          \
   }
   CUDNN_FUNCTIONS(BIND)
 #undef BIND

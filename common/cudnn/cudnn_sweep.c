@@ -16,13 +16,12 @@ static const struct {
   int type;
   bool doubling;
 } sweep_order[] = {
-    {24, false} /* KERNEL_CFG */,  {2, false} /* TILE_SIZE */,   {40, false} /* TILE_M */,        {41, false} /* TILE_N */,
-    {17, true} /* SPLIT_K_SLC */,  {0, true} /* SPLIT_K */,      {38, false} /* STREAM_K */,      {39, true} /* SPLIT_P_SLC */,
-    {27, true} /* TILE_CGA_M */,   {28, true} /* TILE_CGA_N */,  {13, false} /* TILEK */,         {5, false} /* KBLOCK */,
-    {14, false} /* STAGES */,      {42, false} /* WARP_SPEC_CFG */, {43, false} /* SWAP_AB */,    {37, true} /* CTA_COUNT */,
-    {15, false} /* REDUCTION_MODE */, {18, false} /* IDX_MODE */, {25, false} /* WORKSPACE */,    {23, false} /* SPECFILT */,
-    {6, false} /* LDGA */,         {22, false} /* LDGC */,       {34, false} /* TILE_ROWS */,     {35, false} /* TILE_COLS */,
-    {29, true} /* BLOCK_SIZE */,   {33, true} /* SPLIT_COLS */,
+    {24, false} /* KERNEL_CFG */, {2, false} /* TILE_SIZE */,       {40, false} /* TILE_M */,     {41, false} /* TILE_N */,        {17, true} /* SPLIT_K_SLC */,
+    {0, true} /* SPLIT_K */,      {38, false} /* STREAM_K */,       {39, true} /* SPLIT_P_SLC */, {27, true} /* TILE_CGA_M */,     {28, true} /* TILE_CGA_N */,
+    {13, false} /* TILEK */,      {5, false} /* KBLOCK */,          {14, false} /* STAGES */,     {42, false} /* WARP_SPEC_CFG */, {43, false} /* SWAP_AB */,
+    {37, true} /* CTA_COUNT */,   {15, false} /* REDUCTION_MODE */, {18, false} /* IDX_MODE */,   {25, false} /* WORKSPACE */,     {23, false} /* SPECFILT */,
+    {6, false} /* LDGA */,        {22, false} /* LDGC */,           {34, false} /* TILE_ROWS */,  {35, false} /* TILE_COLS */,     {29, true} /* BLOCK_SIZE */,
+    {33, true} /* SPLIT_COLS */,
 };
 
 /* The values to try of a range: all, or powers of two, or an even selection of a long one; then, of a long one, the neighbours of the best
@@ -135,8 +134,13 @@ void search_sweep(plan_search *s) {
     const int tried = search_tried(s);
     const double now = search_clock(), share = i + 1 < leaders ? leader_share : 1;
     const search_limit until = {.plans = tried + (int)(share * (all.plans - tried)), .second = now + share * (all.second - now)};
-    sweep_state w = {.search = s, .graph = leader[i].graph, .best = leader[i].plan->config, .us = leader[i].us, .build_seconds = leader[i].build_seconds,
-                     .give_up_us = SEARCH_GIVE_UP * best, .until = until};
+    sweep_state w = {.search = s,
+                     .graph = leader[i].graph,
+                     .best = leader[i].plan->config,
+                     .us = leader[i].us,
+                     .build_seconds = leader[i].build_seconds,
+                     .give_up_us = SEARCH_GIVE_UP * best,
+                     .until = until};
     sweep(&w);
   }
   free(leader);

@@ -51,8 +51,7 @@ int cudnn_trial_open(cudnn_trial *c, trial_state *s, const buffer_sets *sets, co
     return status < 0 ? -1 : 0;
   }
   const cudnn_counts *n = &c->baseline.counts;
-  if (n->from_file)
-    snprintf(c->note, sizeof c->note, "the winners of an earlier search");
+  if (n->from_file) snprintf(c->note, sizeof c->note, "the winners of an earlier search");
   else
     snprintf(c->note, sizeof c->note,
              "best of %d plans in %.0f s, %d more known but not tried; left out: %d of other math, %d hopeless, %d over the workspace, %d wrong", n->timed,

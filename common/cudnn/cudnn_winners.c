@@ -49,10 +49,10 @@ static bool read_plans(const char *text, cudnn_winners *winners) {
 }
 
 void cudnn_counts_print(const cudnn_counts *c, char text[CUDNN_SEARCH]) {
-  const int n = snprintf(text, CUDNN_SEARCH, "timed=%d;cut=%d;other_math=%d;hopeless=%d;refused=%d;over_workspace=%d;not_capturable=%d;failed=%d;wrong=%d;seconds=%.1f",
-                         c->timed, c->cut, c->other_math, c->hopeless, c->refused, c->over_workspace, c->not_capturable, c->failed, c->wrong, c->seconds);
-  if (c->wrong)
-    snprintf(text + n, CUDNN_SEARCH - (size_t)n, ";fastest_wrong=%s;its_us=%.1f;its_plain_share=%.3g", c->wrong_tag, c->wrong_us, c->wrong_share);
+  const int n =
+      snprintf(text, CUDNN_SEARCH, "timed=%d;cut=%d;other_math=%d;hopeless=%d;refused=%d;over_workspace=%d;not_capturable=%d;failed=%d;wrong=%d;seconds=%.1f",
+               c->timed, c->cut, c->other_math, c->hopeless, c->refused, c->over_workspace, c->not_capturable, c->failed, c->wrong, c->seconds);
+  if (c->wrong) snprintf(text + n, CUDNN_SEARCH - (size_t)n, ";fastest_wrong=%s;its_us=%.1f;its_plain_share=%.3g", c->wrong_tag, c->wrong_us, c->wrong_share);
 }
 
 int cudnn_winners_lookup(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, cudnn_winners *winners, char *error,
@@ -69,8 +69,9 @@ int cudnn_winners_lookup(const char *path, const cudnn_task *task, const char *g
   for (int number = 1; status >= 0 && fgets(line, sizeof line, file); number++) {
     if (strncmp(line, key, strlen(key)) != 0) continue;
     status = read_plans(line + strlen(key), winners) ? 0 : -1;
-    if (status) snprintf(error, error_size, "%s:%d: expected plan tags and microseconds by turns, got \"%.*s\"", path, number,
-                         (int)strcspn(line + strlen(key), "\n"), line + strlen(key));
+    if (status)
+      snprintf(error, error_size, "%s:%d: expected plan tags and microseconds by turns, got \"%.*s\"", path, number, (int)strcspn(line + strlen(key), "\n"),
+               line + strlen(key));
   }
   fclose(file);
   return status;
@@ -87,10 +88,8 @@ int cudnn_winners_append(const char *path, const cudnn_task *task, const char *g
     if (ftell(file) == 0) fprintf(file, "%s\n", header);
     fputs(key, file);
     for (int i = 0; i < CUDNN_BEST; i++) {
-      if (i < winners->count)
-        fprintf(file, "%s,%.3f", winners->tag[i], winners->us[i]);
-      else
-        fputc(',', file);
+      if (i < winners->count) fprintf(file, "%s,%.3f", winners->tag[i], winners->us[i]);
+      else fputc(',', file);
       fputc(',', file);
     }
     fprintf(file, "%s\n", winners->search);

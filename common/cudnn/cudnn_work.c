@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/harness/timing.h"
 #include "common/conv/operation_reference.h"
+#include "common/harness/timing.h"
 
 static int fail(char *error, size_t size, const char *what, const char *why) {
   snprintf(error, size, "%s: %s", what, why);
@@ -15,7 +15,8 @@ static int fail(char *error, size_t size, const char *what, const char *why) {
 int cudnn_work_make(cudnn_work *w, const cudnn_task *task, const machine *m, bool check, char *error, size_t error_size) {
   *w = (cudnn_work){.task = *task};
   const tensor_role a = pass_input_a(task->pass), b = pass_input_b(task->pass);
-  for (int role = 0; role < 3; role++) w->host[role] = operation_tensor(task->problem, task->pass, &task->epilogue, (tensor_role)role, task->dtype, task->layout);
+  for (int role = 0; role < 3; role++)
+    w->host[role] = operation_tensor(task->problem, task->pass, &task->epilogue, (tensor_role)role, task->dtype, task->layout);
   if (tensor_alloc(&w->host[a]) || tensor_alloc(&w->host[b])) return fail(error, error_size, "tensors", "no host memory");
   tensor_fill_normal(&w->host[a], 1);
   tensor_fill_normal(&w->host[b], 2);

@@ -1,7 +1,7 @@
 /* What cuDNN's plans are tried on when none of our kernels takes part: a task's tensors, the right answer, and buffer sets on the GPU. */
 #pragma once
-#include "common/harness/buffers.h"
 #include "common/cudnn/cudnn.h"
+#include "common/harness/buffers.h"
 #include "common/harness/machine.h"
 
 typedef struct cudnn_work {
@@ -10,7 +10,7 @@ typedef struct cudnn_work {
   conv_reference reference; /* with the fused operations applied; empty unless asked for */
   buffer_sets sets;         /* enough that the L2 cache is cold */
   conv_buffers *views;
-  epilogue_data fused;      /* on the host */
+  epilogue_data fused; /* on the host */
 } cudnn_work;
 
 /* Makes all of it from random numbers; the reference if `check`. Returns 0, or -1 with a line in `error`. Free with cudnn_work_free

@@ -45,55 +45,55 @@ typedef enum {
 } emu_state;
 
 struct emu_thread {
-  uint3 index;        /* its threadIdx */
-  unsigned number;    /* 0.. within the block */
-  unsigned lane;      /* 0..31 within the warp */
+  uint3 index;     /* its threadIdx */
+  unsigned number; /* 0.. within the block */
+  unsigned lane;   /* 0..31 within the warp */
   emu_block *block;
   emu_warp *warp;
-  void *context;      /* where it goes on when it runs again (fiber.h) */
+  void *context; /* where it goes on when it runs again (fiber.h) */
   struct emu_stack *stack;
   emu_state state;
   /* while it waits: */
-  int barrier;        /* which of block->barriers */
-  unsigned mask;      /* lanes it waits for */
-  const char *what;   /* "__syncthreads" */
+  int barrier;      /* which of block->barriers */
+  unsigned mask;    /* lanes it waits for */
+  const char *what; /* "__syncthreads" */
   emu_site where;
 };
 
 /* Lanes that meet in a shuffle, vote or the like. */
 typedef struct emu_meeting {
-  unsigned mask;      /* lanes that take part */
+  unsigned mask; /* lanes that take part */
   unsigned arrived;
   void (*execute)(emu_warp *warp, unsigned lanes);
   const char *what;
-  emu_site where;     /* of the first to arrive */
+  emu_site where; /* of the first to arrive */
 } emu_meeting;
 
 struct emu_warp {
-  emu_thread *threads;           /* its lanes, in order */
-  unsigned exited;               /* lanes that ended or never existed */
-  int meetings;                  /* under way: lanes with different masks can be in different ones */
+  emu_thread *threads; /* its lanes, in order */
+  unsigned exited;     /* lanes that ended or never existed */
+  int meetings;        /* under way: lanes with different masks can be in different ones */
   emu_meeting meeting[EMU_WARP];
-  void *operands[EMU_WARP];      /* what each waiting lane brought, on its own stack */
+  void *operands[EMU_WARP]; /* what each waiting lane brought, on its own stack */
 };
 
 /* Barrier 0 is __syncthreads. */
 typedef struct emu_barrier {
   unsigned arrived;
-  unsigned expected;  /* threads; 0: all that have not exited */
+  unsigned expected; /* threads; 0: all that have not exited */
   const char *what;
-  emu_site where;     /* of the first to arrive */
+  emu_site where;                           /* of the first to arrive */
   int count, all, any;                      /* predicates so far */
   int result_count, result_all, result_any; /* of the round that ended last */
 } emu_barrier;
 
 struct emu_block {
-  uint3 index;              /* its blockIdx */
+  uint3 index; /* its blockIdx */
   emu_launch *launch;
-  emu_thread *threads;      /* thread_count of them */
+  emu_thread *threads; /* thread_count of them */
   emu_warp *warps;
   unsigned thread_count, alive;
-  unsigned char *arena;     /* its shared memory: the 32-bit shared address is the offset from here */
+  unsigned char *arena; /* its shared memory: the 32-bit shared address is the offset from here */
   emu_barrier barriers[EMU_BARRIERS];
 };
 
@@ -108,16 +108,16 @@ void emu_set_seed(uint64_t seed);
 
 /* One kernel launch: kernel<<<grid, block, shared_bytes, stream>>>(...) */
 typedef struct emu_call {
-  const void *function;          /* the kernel */
-  const char *name;              /* as written before <<< */
+  const void *function; /* the kernel */
+  const char *name;     /* as written before <<< */
   emu_site where;
   dim3 grid, block;
-  size_t shared_bytes;           /* dynamic */
+  size_t shared_bytes; /* dynamic */
   cudaStream_t stream;
   void (*entry)(const void *closure); /* runs one thread: calls the kernel with the arguments in the closure */
   const void *closure;
   size_t closure_bytes;
-  int early;                     /* may begin before the kernel before it in its stream has ended: programmatic dependent launch */
+  int early; /* may begin before the kernel before it in its stream has ended: programmatic dependent launch */
 } emu_call;
 
 /* Runs the launch, or records it in the graph that its stream captures. Also leaves the error for cudaGetLastError. */
@@ -134,12 +134,12 @@ int emu_set_variable(void *start, size_t bytes, const char *name);
 
 /* One __shared__ declaration; the rewriter makes a static one of each. */
 typedef struct emu_shared_site {
-  const char *name, *type;       /* "tile", "float [16][17]" */
+  const char *name, *type; /* "tile", "float [16][17]" */
   emu_site where;
-  size_t bytes;                  /* 0: extern, as many as the launch asks for */
+  size_t bytes; /* 0: extern, as many as the launch asks for */
   size_t align;
-  uint64_t serial;               /* launch that `offset` belongs to */
-  size_t offset;                 /* from the start of the arena */
+  uint64_t serial; /* launch that `offset` belongs to */
+  size_t offset;   /* from the start of the arena */
 } emu_shared_site;
 
 /* Where the variable lies in the calling thread's block. */

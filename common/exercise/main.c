@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/conv/tensor.h"
 #include "common/harness/plain.h"
 #include "common/harness/step.h"
-#include "common/conv/tensor.h"
 
 typedef struct exercise {
   const char *name, *title;
@@ -120,8 +120,14 @@ int main(int argc, char **argv) {
     fprintf(stderr, "%s: expected the name of an exercise with a kernel, got \"%s\"\n", argv[0], argc > 1 ? argv[1] : "");
     return 2;
   }
-  const conv_kernel row = {.name = the->name, .idea = the->title, .place = ON_GPU, .pass = the->pass, .dtype = DTYPE_FP32, .layout = the->layout,
-                           .plan = plan_exercise, .launch = launch,
+  const conv_kernel row = {.name = the->name,
+                           .idea = the->title,
+                           .place = ON_GPU,
+                           .pass = the->pass,
+                           .dtype = DTYPE_FP32,
+                           .layout = the->layout,
+                           .plan = plan_exercise,
+                           .launch = launch,
                            .growth = the->pass == PASS_DGRAD ? plain_growth_dgrad : plain_growth_fprop};
   const conv_kernel *const kernels[] = {&row};
   const conv_step step = {.number = the->name, .title = the->title, .kernels = kernels, .kernel_count = 1};

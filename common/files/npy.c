@@ -71,16 +71,11 @@ int npy_read(conv_tensor *t, const char *path, char *error, size_t error_size) {
   }
   unsigned char preamble[12];
   size_t header_bytes = 0;
-  if (fread(preamble, 1, 10, file) != 10 || memcmp(preamble, "\x93NUMPY", 6) != 0)
-    why = "expected a .npy file (magic \\x93NUMPY)";
-  else if (preamble[6] < 1 || preamble[6] > 3)
-    why = "expected .npy format version 1, 2 or 3";
-  else if (preamble[6] == 1)
-    header_bytes = preamble[8] | (size_t)preamble[9] << 8;
-  else if (fread(preamble + 10, 1, 2, file) != 2)
-    why = "truncated in its header";
-  else
-    header_bytes = preamble[8] | (size_t)preamble[9] << 8 | (size_t)preamble[10] << 16 | (size_t)preamble[11] << 24;
+  if (fread(preamble, 1, 10, file) != 10 || memcmp(preamble, "\x93NUMPY", 6) != 0) why = "expected a .npy file (magic \\x93NUMPY)";
+  else if (preamble[6] < 1 || preamble[6] > 3) why = "expected .npy format version 1, 2 or 3";
+  else if (preamble[6] == 1) header_bytes = preamble[8] | (size_t)preamble[9] << 8;
+  else if (fread(preamble + 10, 1, 2, file) != 2) why = "truncated in its header";
+  else header_bytes = preamble[8] | (size_t)preamble[9] << 8 | (size_t)preamble[10] << 16 | (size_t)preamble[11] << 24;
   if (!why && header_bytes > 1 << 20) why = "expected a header of at most 1 MiB";
   if (!why && !(header = calloc(header_bytes + 1, 1))) why = "no memory for its header";
   if (!why && fread(header, 1, header_bytes, file) != header_bytes) why = "truncated in its header";

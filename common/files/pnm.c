@@ -39,15 +39,12 @@ static long next_number(FILE *file) {
   int c = getc(file);
   while (c == ' ' || (c >= '\t' && c <= '\r') || c == '#') {
     if (c == '#')
-      while (c != '\n' && c != EOF)
-        c = getc(file);
-    else
-      c = getc(file);
+      while (c != '\n' && c != EOF) c = getc(file);
+    else c = getc(file);
   }
   if (c < '0' || c > '9') return -1;
   long number = 0;
-  for (; c >= '0' && c <= '9'; c = getc(file))
-    number = number < 100000000 ? 10 * number + (c - '0') : 1000000000;
+  for (; c >= '0' && c <= '9'; c = getc(file)) number = number < 100000000 ? 10 * number + (c - '0') : 1000000000;
   return number;
 }
 
@@ -83,10 +80,8 @@ static const char *read_row(const pnm_header *h, FILE *file, unsigned char *byte
   const size_t count = (size_t)h->width * (size_t)h->planes, size = h->maxval > 255 ? 2 : 1;
   if (!h->plain && fread(bytes, size, count, file) != count) return "truncated in its pixels";
   for (size_t i = 0; i < count; i++) {
-    if (h->plain)
-      samples[i] = next_number(file);
-    else
-      samples[i] = size == 1 ? bytes[i] : bytes[2 * i] << 8 | bytes[2 * i + 1];
+    if (h->plain) samples[i] = next_number(file);
+    else samples[i] = size == 1 ? bytes[i] : bytes[2 * i] << 8 | bytes[2 * i + 1];
     if (samples[i] < 0) return feof(file) ? "truncated in its pixels" : "expected samples that are numbers";
     if (samples[i] > h->maxval) return "expected samples of at most maxval";
   }
@@ -109,8 +104,8 @@ int pnm_read(pnm_image *image, const char *path, char *error, size_t error_size)
     const int64_t count = (int64_t)h.width * h.height * h.planes, bytes = h.plain ? 2 * count - 1 : h.maxval > 255 ? 2 * count : count;
     const int64_t left = (int64_t)status.st_size - ftell(file);
     if (left < bytes) {
-      snprintf(buffer, sizeof buffer, "truncated: expected %s%lld bytes for %ld x %ld pixels, got %lld", h.plain ? "at least " : "", (long long)bytes,
-               h.width, h.height, (long long)left);
+      snprintf(buffer, sizeof buffer, "truncated: expected %s%lld bytes for %ld x %ld pixels, got %lld", h.plain ? "at least " : "", (long long)bytes, h.width,
+               h.height, (long long)left);
       why = buffer;
     }
   }
@@ -126,8 +121,7 @@ int pnm_read(pnm_image *image, const char *path, char *error, size_t error_size)
     why = read_row(&h, file, bytes, samples);
     for (int plane = 0; !why && plane < h.planes; plane++) {
       float *row = image->value + ((size_t)plane * (size_t)h.height + (size_t)y) * (size_t)h.width;
-      for (int x = 0; x < image->width; x++)
-        row[x] = (float)samples[x * h.planes + plane] / (float)h.maxval;
+      for (int x = 0; x < image->width; x++) row[x] = (float)samples[x * h.planes + plane] / (float)h.maxval;
     }
   }
   free(bytes), free(samples);

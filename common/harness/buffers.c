@@ -29,7 +29,8 @@ static void mark_arrays(const buffer_sets *sets) {
   static const char *const name[PART_COUNT] = {"x", "w", "y", "residual", "scale", "bias", [PART_WORKSPACE] = "workspace"};
   for (int i = 0; sets->place == ON_GPU && i < sets->count * PART_COUNT; i++) {
     const int set = i / PART_COUNT, part = i % PART_COUNT;
-    if (sets->bytes[part] && (part != PART_WORKSPACE || set == 0)) emu_mark_array(buffer_address(sets, set, part), sets->bytes[part], name[part] ? name[part] : "a tensor of the graph");
+    if (sets->bytes[part] && (part != PART_WORKSPACE || set == 0))
+      emu_mark_array(buffer_address(sets, set, part), sets->bytes[part], name[part] ? name[part] : "a tensor of the graph");
   }
 #else
   (void)sets;
@@ -41,8 +42,10 @@ buffer_sets buffer_sets_plan(conv_place place, const conv_tensor shapes[3], size
 }
 
 buffer_sets buffer_sets_plan_fused(conv_place place, const conv_tensor shapes[3], const epilogue_data *fused, size_t workspace_bytes) {
-  size_t bytes[PART_COUNT] = {tensor_bytes(&shapes[TENSOR_X]), tensor_bytes(&shapes[TENSOR_W]), tensor_bytes(&shapes[TENSOR_Y]), [PART_WORKSPACE] = workspace_bytes};
-  if (fused) bytes[PART_RESIDUAL] = tensor_bytes(&fused->residual), bytes[PART_SCALE] = tensor_bytes(&fused->scale), bytes[PART_BIAS] = tensor_bytes(&fused->bias);
+  size_t bytes[PART_COUNT] = {tensor_bytes(&shapes[TENSOR_X]), tensor_bytes(&shapes[TENSOR_W]),
+                              tensor_bytes(&shapes[TENSOR_Y]), [PART_WORKSPACE] = workspace_bytes};
+  if (fused)
+    bytes[PART_RESIDUAL] = tensor_bytes(&fused->residual), bytes[PART_SCALE] = tensor_bytes(&fused->scale), bytes[PART_BIAS] = tensor_bytes(&fused->bias);
   return buffer_sets_plan_parts(place, bytes);
 }
 
@@ -62,7 +65,8 @@ cudaError_t buffer_sets_alloc(buffer_sets *sets, int count) {
   sets->count = count;
   sets->base = NULL;
   size_t whole;
-  if (__builtin_mul_overflow((size_t)count, sets->set_bytes, &whole) || __builtin_add_overflow(whole, sets->tail_bytes, &whole)) return cudaErrorMemoryAllocation;
+  if (__builtin_mul_overflow((size_t)count, sets->set_bytes, &whole) || __builtin_add_overflow(whole, sets->tail_bytes, &whole))
+    return cudaErrorMemoryAllocation;
   if (sets->place == ON_GPU) {
     const cudaError_t status = cudaMalloc((void **)&sets->base, whole);
     if (status) {
@@ -90,10 +94,8 @@ cudaError_t buffer_sets_alloc(buffer_sets *sets, int count) {
 }
 
 void buffer_sets_free(buffer_sets *sets) {
-  if (sets->place == ON_GPU)
-    cudaFree(sets->base);
-  else
-    free(sets->base);
+  if (sets->place == ON_GPU) cudaFree(sets->base);
+  else free(sets->base);
   sets->base = NULL;
 }
 

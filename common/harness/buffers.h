@@ -6,17 +6,18 @@
 
 enum { GUARD_BYTES = 16 * 1024 }; /* a row of the 4000-pixel image: writes "one row too far" land here */
 
-/* The parts of a set: the three tensors by tensor_role, what an epilogue reads, and the workspace; or, for a graph, its tensors by their numbers, and the workspace. */
+/* The parts of a set: the three tensors by tensor_role, what an epilogue reads, and the workspace; or, for a graph, its tensors by their numbers, and the
+ * workspace. */
 enum { PART_RESIDUAL = 3, PART_SCALE, PART_BIAS, PART_WORKSPACE = 31, PART_COUNT };
 
-/* `count` equal sets in one allocation. A set is guard, x, guard, guard, w, guard, guard, y, guard, and so on: a guard begins at the very next byte after its part, and
- * every part is 512-byte aligned. Behind the last set: guard, workspace, guard, once for all sets, as a program keeps one workspace for all its layers (so
- * does the harness with cuDNN's plans). A part of 0 bytes has no address. */
+/* `count` equal sets in one allocation. A set is guard, x, guard, guard, w, guard, guard, y, guard, and so on: a guard begins at the very next byte after
+ * its part, and every part is 512-byte aligned. Behind the last set: guard, workspace, guard, once for all sets, as a program keeps one workspace for all
+ * its layers (so does the harness with cuDNN's plans). A part of 0 bytes has no address. */
 typedef struct buffer_sets {
   conv_place place; /* device memory, or the host's for CPU kernels */
   int count;
   size_t bytes[PART_COUNT];
-  size_t offset[PART_COUNT]; /* of the part in its set; of the workspace behind the sets */
+  size_t offset[PART_COUNT];    /* of the part in its set; of the workspace behind the sets */
   size_t set_bytes, tail_bytes; /* of a set; of what is there once */
   unsigned char *base;
 } buffer_sets;
@@ -30,9 +31,9 @@ buffer_sets buffer_sets_plan_fused(conv_place place, const conv_tensor shapes[3]
 cudaError_t buffer_sets_alloc(buffer_sets *sets, int count);
 void buffer_sets_free(buffer_sets *sets);
 
-cudaError_t buffer_upload(const buffer_sets *sets, int part, const void *host); /* into the first set */
+cudaError_t buffer_upload(const buffer_sets *sets, int part, const void *host);       /* into the first set */
 cudaError_t buffer_upload_fused(const buffer_sets *sets, const epilogue_data *fused); /* the epilogue's parts, into the first set */
-cudaError_t buffer_replicate(const buffer_sets *sets);                         /* the first set into all others, guards and all; not the workspace */
+cudaError_t buffer_replicate(const buffer_sets *sets);                                /* the first set into all others, guards and all; not the workspace */
 cudaError_t buffer_download(const buffer_sets *sets, int set, int part, void *host);
 cudaError_t buffer_poison(const buffer_sets *sets, int set, int part); /* NaN in every type: 0xFF bytes */
 

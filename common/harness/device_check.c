@@ -4,9 +4,9 @@
 #include <stdio.h>
 
 #include "common/conv/gpu.h"
+#include "common/conv/operation_reference.h"
 #include "common/conv/spot_check.h"
 #include "common/harness/timing.h"
-#include "common/conv/operation_reference.h"
 
 /* What cuDNN may want beside the trial's buffers: its workspace (cudnn_options.workspace_limit), and as much again for a heuristic's. */
 static const double cudnn_bytes = 2147483648.0;

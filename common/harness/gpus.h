@@ -8,13 +8,13 @@
 #include <string.h>
 
 typedef struct gpu_limits {
-  const char *name;        /* as the driver says it */
-  const char *short_name;  /* as GPU=... says it; its results are in docs/results/SHORT_NAME/ */
-  double fp32_flops;       /* FLOP/s of fp32 multiply-adds: SMs x units x 2 x clock */
-  double fp16_flops;       /* FLOP/s of fp16 products with fp32 sums (tensor cores) */
-  double copy_per_second;  /* bytes of main memory in a copy, read plus written */
-  double read_per_second;  /* the same when it is only read */
-  double l1_per_second;    /* bytes of all L1 caches and shared memories together: SMs x 128 x clock */
+  const char *name;       /* as the driver says it */
+  const char *short_name; /* as GPU=... says it; its results are in docs/results/SHORT_NAME/ */
+  double fp32_flops;      /* FLOP/s of fp32 multiply-adds: SMs x units x 2 x clock */
+  double fp16_flops;      /* FLOP/s of fp16 products with fp32 sums (tensor cores) */
+  double copy_per_second; /* bytes of main memory in a copy, read plus written */
+  double read_per_second; /* the same when it is only read */
+  double l1_per_second;   /* bytes of all L1 caches and shared memories together: SMs x 128 x clock */
   const char *source;
 } gpu_limits;
 

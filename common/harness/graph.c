@@ -11,7 +11,9 @@ static int add_tensor(conv_graph *g, tensor_use use, conv_tensor shape) {
   return g->tensors++;
 }
 
-static bool same_shape(const conv_tensor *a, const conv_tensor *b) { return memcmp(a->dim, b->dim, sizeof a->dim) == 0 && a->dtype == b->dtype && a->layout == b->layout; }
+static bool same_shape(const conv_tensor *a, const conv_tensor *b) {
+  return memcmp(a->dim, b->dim, sizeof a->dim) == 0 && a->dtype == b->dtype && a->layout == b->layout;
+}
 
 static void print_shape(const conv_tensor *t, char text[64]) { snprintf(text, 64, "%d x %d x %d x %d", t->dim[0], t->dim[1], t->dim[2], t->dim[3]); }
 
@@ -52,7 +54,8 @@ int graph_append(conv_graph *g, const conv_operation *o, int x, int residual, ch
 extern const conv_kernel pointwise_fp32, pointwise_fp16, max_pool_fp32, max_pool_fp16; /* unfused.cu */
 
 /* The first row that can do an operation; NULL: none, and *why is the last one's reason. */
-static const conv_kernel *first_that_can(const conv_graph *g, const conv_operation *o, const conv_kernel *const rows[], int count, const conv_device *device, conv_plan *plan, const char **why) {
+static const conv_kernel *first_that_can(const conv_graph *g, const conv_operation *o, const conv_kernel *const rows[], int count, const conv_device *device,
+                                         conv_plan *plan, const char **why) {
   for (int i = 0; i < count; i++) {
     if (rows[i]->pass != o->pass || rows[i]->dtype != g->dtype || rows[i]->layout != g->layout || rows[i]->does != o->kind) continue;
     *why = kernel_plan(rows[i], o, device, plan);
@@ -61,7 +64,8 @@ static const conv_kernel *first_that_can(const conv_graph *g, const conv_operati
   return NULL;
 }
 
-static const conv_kernel *kernel_for(const conv_graph *g, int i, const conv_step *const steps[], int count, const conv_device *device, conv_plan *plan, const char **why) {
+static const conv_kernel *kernel_for(const conv_graph *g, int i, const conv_step *const steps[], int count, const conv_device *device, conv_plan *plan,
+                                     const char **why) {
   static const conv_kernel *const unfused[] = {&pointwise_fp32, &pointwise_fp16, &max_pool_fp32, &max_pool_fp16};
   const graph_operation *o = &g->operation[i];
   const bool random = g->tensor[o->x].use == USE_IN; /* behind a ReLU nothing has mean zero */
@@ -87,8 +91,21 @@ static int split(conv_graph *g, int i) {
   first->y = second->x = add_tensor(g, USE_BETWEEN, g->tensor[second->y].host);
   second->w = -1;
   second->what.kind = OPERATION_POINTWISE;
-  second->what.problem = (conv_problem){.N = p->N, .C = p->K, .H = p->P, .W = p->Q, .K = p->K, .P = p->P, .Q = p->Q, .R = 1, .S = 1, .stride_h = 1, .stride_w = 1, .dil_h = 1, .dil_w = 1,
-                                        .groups = p->K, .repeat = 1};
+  second->what.problem = (conv_problem){.N = p->N,
+                                        .C = p->K,
+                                        .H = p->P,
+                                        .W = p->Q,
+                                        .K = p->K,
+                                        .P = p->P,
+                                        .Q = p->Q,
+                                        .R = 1,
+                                        .S = 1,
+                                        .stride_h = 1,
+                                        .stride_w = 1,
+                                        .dil_h = 1,
+                                        .dil_w = 1,
+                                        .groups = p->K,
+                                        .repeat = 1};
   return 0;
 }
 
@@ -137,10 +154,8 @@ void graph_fill(conv_graph *g, uint64_t seed, bool integers) {
   for (int i = 0; i < g->tensors; i++) {
     conv_tensor *t = &g->tensor[i].host;
     if (g->tensor[i].use != USE_IN) continue;
-    if (integers)
-      tensor_fill_integers(t, seed * GRAPH_TENSORS + (uint64_t)i, magnitude[i] ? magnitude[i] : 1);
-    else
-      tensor_fill_normal(t, seed * GRAPH_TENSORS + (uint64_t)i);
+    if (integers) tensor_fill_integers(t, seed * GRAPH_TENSORS + (uint64_t)i, magnitude[i] ? magnitude[i] : 1);
+    else tensor_fill_normal(t, seed * GRAPH_TENSORS + (uint64_t)i);
     for (int64_t k = 0; !integers && halvings[i] && k < t->count; k++) tensor_set(t, k, ldexp((double)tensor_get(t, k), -halvings[i]));
   }
 }

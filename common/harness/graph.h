@@ -1,7 +1,7 @@
 /* Several operations as one: each reads what an earlier one wrote. A plain convolution is a graph of one.
  *
- * Where the harness's trial (trial.h) looks at one operation and the kernels that can do it, this runs a chain with one kernel for each operation. Tensors between operations
- * are stored in the graph's type: rounded to it, and that is the value which the next operation's right answer is worked out from. */
+ * Where the harness's trial (trial.h) looks at one operation and the kernels that can do it, this runs a chain with one kernel for each operation. Tensors
+ * between operations are stored in the graph's type: rounded to it, and that is the value which the next operation's right answer is worked out from. */
 #pragma once
 #include "common/conv/epilogue.h"
 #include "common/conv/verify.h"
@@ -33,8 +33,8 @@ typedef struct conv_graph {
   graph_tensor tensor[GRAPH_TENSORS];
 } conv_graph;
 
-/* Appends an operation that reads tensor x (-1 in an empty graph: a new input) and, if its epilogue has a residual, tensor `residual` (-1: a new input). Filters, scale and
- * bias are new inputs. Returns the number of its result, or -1 with a line in `error`: shapes do not fit, or no room. */
+/* Appends an operation that reads tensor x (-1 in an empty graph: a new input) and, if its epilogue has a residual, tensor `residual` (-1: a new input).
+ * Filters, scale and bias are new inputs. Returns the number of its result, or -1 with a line in `error`: shapes do not fit, or no room. */
 int graph_append(conv_graph *g, const conv_operation *o, int x, int residual, char error[GRAPH_ERROR]);
 
 /* One kernel for each operation of a graph, in its own order. */
@@ -44,16 +44,16 @@ typedef struct graph_plan {
   size_t workspace_bytes; /* the most that one needs: they follow one another */
 } graph_plan;
 
-/* Takes for every operation what the first of the steps that can do it takes: by its rule, or else the first of its kernels. Where none fuses its epilogue, the operation becomes two, the convolution and a pointwise one, with a tensor
- * between them: *g changes. Returns 0, or -1 with a line in `error`. */
+/* Takes for every operation what the first of the steps that can do it takes: by its rule, or else the first of its kernels. Where none fuses its epilogue,
+ * the operation becomes two, the convolution and a pointwise one, with a tensor between them: *g changes. Returns 0, or -1 with a line in `error`. */
 int graph_choose(conv_graph *g, const conv_step *const steps[], int count, const conv_device *device, graph_plan *plan, char error[GRAPH_ERROR]);
 
 /* Host memory of all tensors. Returns 0, or -1 with a line. Free with graph_free either way. */
 int graph_alloc(conv_graph *g, char error[GRAPH_ERROR]);
 void graph_free(conv_graph *g);
 
-/* Fills the inputs. integers: -1 and 1 (scales also 2, bias and residual up to 8), for sums that stay exact. Else random normal, filters divided by about the square root of their
- * sums' terms, so that values stay near 1 along a chain. */
+/* Fills the inputs. integers: -1 and 1 (scales also 2, bias and residual up to 8), for sums that stay exact. Else random normal, filters divided by about
+ * the square root of their sums' terms, so that values stay near 1 along a chain. */
 void graph_fill(conv_graph *g, uint64_t seed, bool integers);
 
 /* One set of buffers for a graph, and one execution on it. */
@@ -64,11 +64,11 @@ conv_buffers graph_view(const conv_graph *g, int operation, const buffer_sets *s
 
 typedef struct graph_verdict {
   bool right;
-  char note[GRAPH_ERROR];                 /* why not */
+  char note[GRAPH_ERROR];                   /* why not */
   conv_verdict operation[GRAPH_OPERATIONS]; /* each against its right answer from what this run gave it to read */
   double drift; /* of the last result from a chain computed in fp64 throughout and rounded between operations: largest difference over the largest value */
 } graph_verdict;
 
-/* Runs once on fresh poisoned buffers and judges every operation, guards and inputs. Integers: bit for bit, each operation and the whole chain. Results stay in the graph's tensors.
- * Returns the first CUDA error. */
+/* Runs once on fresh poisoned buffers and judges every operation, guards and inputs. Integers: bit for bit, each operation and the whole chain. Results stay
+ * in the graph's tensors. Returns the first CUDA error. */
 cudaError_t graph_verify(conv_graph *g, const graph_plan *plan, bool integers, FILE *log, graph_verdict *verdict);

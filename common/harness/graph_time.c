@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/conv/operation_reference.h"
 #include "common/cudnn/cudnn.h"
 #include "common/harness/timing.h"
-#include "common/conv/operation_reference.h"
 
 /* Ours: all operations on one set. */
 typedef struct ours {
@@ -64,7 +64,9 @@ static int open_plans(theirs *t, const conv_graph *g, int i, const buffer_sets *
   const graph_operation *o = &g->operation[i];
   if (o->what.kind != OPERATION_CONVOLUTION) return snprintf(note, GRAPH_ERROR, "operation %d is no convolution", i + 1), 1;
   const cudnn_task task = {.problem = &o->what.problem, .pass = PASS_FPROP, .dtype = g->dtype, .layout = g->layout, .epilogue = o->what.epilogue};
-  const cudnn_options options = {.gpu = m->device.name, .fp32_flops = m->peaks.fp32_flops, .layouts = {[LAYOUT_NCHW] = g->layout == LAYOUT_NCHW, [LAYOUT_NHWC] = g->layout == LAYOUT_NHWC}};
+  const cudnn_options options = {.gpu = m->device.name,
+                                 .fp32_flops = m->peaks.fp32_flops,
+                                 .layouts = {[LAYOUT_NCHW] = g->layout == LAYOUT_NCHW, [LAYOUT_NHWC] = g->layout == LAYOUT_NHWC}};
   epilogue_data data = {0};
   conv_reference reference;
   char error[CUDNN_ERROR] = "no host memory";
@@ -116,9 +118,11 @@ cudaError_t graph_time(const conv_graph *g, const graph_plan *plan, const conv_g
   for (int i = 0; i < asked->tensors; i++) before.tensor[i].host.data = g->tensor[i].host.data;
   for (int i = 0; i < asked->operations; i++) f->floor_us += 1e6 * machine_floor(m, &asked->operation[i].what, g->dtype);
   cudaError_t status = cudaErrorMemoryAllocation;
-  for (int count = timing_sets(touched, m->device.l2_bytes); count > 0 && status == cudaErrorMemoryAllocation; count /= 2) status = buffer_sets_alloc(&sets, count);
+  for (int count = timing_sets(touched, m->device.l2_bytes); count > 0 && status == cudaErrorMemoryAllocation; count /= 2)
+    status = buffer_sets_alloc(&sets, count);
   if (!status) status = graph_upload(g, &sets);
-  for (int i = 0; i < g->tensors && !status; i++) status = buffer_upload(&sets, i, g->tensor[i].host.data); /* what lies between too, for cuDNN's plans one by one */
+  for (int i = 0; i < g->tensors && !status; i++)
+    status = buffer_upload(&sets, i, g->tensor[i].host.data); /* what lies between too, for cuDNN's plans one by one */
   if (!status) status = buffer_replicate(&sets);
   int none = 0;
   for (int i = 0; i < t.count && !status && none <= 0; i++) none = open_plans(&t, &before, i, &sets, m, f->note);

@@ -11,6 +11,7 @@ typedef struct graph_figures {
   char note[GRAPH_ERROR]; /* why there are no figures of cuDNN's */
 } graph_figures;
 
-/* Times a graph that graph_verify() found right, on data in its host tensors, in turns with cuDNN's plans for `asked`, the same graph before its epilogues were split off. Every
- * contender's last sample must have left the same bits as the verified run (ours) or be right (cuDNN's, when it was chosen). Returns the first CUDA error. */
+/* Times a graph that graph_verify() found right, on data in its host tensors, in turns with cuDNN's plans for `asked`, the same graph before its epilogues
+ * were split off. Every contender's last sample must have left the same bits as the verified run (ours) or be right (cuDNN's, when it was chosen). Returns
+ * the first CUDA error. */
 cudaError_t graph_time(const conv_graph *g, const graph_plan *plan, const conv_graph *asked, const machine *m, graph_figures *figures);

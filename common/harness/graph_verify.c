@@ -3,12 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/harness/graph.h"
 #include "common/conv/operation_reference.h"
+#include "common/harness/graph.h"
 
 static const conv_tensor *host_of(const conv_graph *g, int tensor) { return tensor < 0 ? NULL : &g->tensor[tensor].host; }
 
-/* The right answer of one operation, from the tensors that `g` holds. random: x and filters are independent with mean zero, so the first operation of random data alone. */
+/* The right answer of one operation, from the tensors that `g` holds. random: x and filters are independent with mean zero, so the first operation of random
+ * data alone. */
 static int right_answer(const conv_graph *g, int i, bool random, conv_reference *reference, char error[GRAPH_ERROR]) {
   const graph_operation *o = &g->operation[i];
   epilogue_data data = {0};
@@ -28,7 +29,8 @@ static cudaError_t run_once(conv_graph *g, const graph_plan *plan, graph_verdict
     bool damaged;
     int64_t where;
     status = buffer_check(&sets, 0, i, &damaged, &where);
-    if (!status && damaged) snprintf(v->note, GRAPH_ERROR, "wrote outside %s %d: byte %lld", i == PART_WORKSPACE ? "the workspace, part" : "tensor", i, (long long)where);
+    if (!status && damaged)
+      snprintf(v->note, GRAPH_ERROR, "wrote outside %s %d: byte %lld", i == PART_WORKSPACE ? "the workspace, part" : "tensor", i, (long long)where);
   }
   for (int i = 0; i < g->tensors && !status; i++) {
     conv_tensor *t = &g->tensor[i].host, seen = *t;

@@ -12,10 +12,10 @@ extern "C" {
  * A pass reads two of them and writes the third: fprop x, w -> y; dgrad w, y -> x; wgrad x, y -> w.
  * In dgrad and wgrad, y holds dy, and x or w receives dx or dw. Every one is 512-byte aligned. */
 typedef struct conv_buffers {
-  void *x;         /* [N][C][H][W]          or [N][H][W][C] */
-  void *w;         /* [K][C/groups][R][S]   or [K][R][S][C/groups] */
-  void *y;         /* [N][K][P][Q]          or [N][P][Q][K] */
-  void *workspace; /* workspace_bytes of the plan, contents undefined; NULL if that is 0 */
+  void *x;                   /* [N][C][H][W]          or [N][H][W][C] */
+  void *w;                   /* [K][C/groups][R][S]   or [K][R][S][C/groups] */
+  void *y;                   /* [N][K][P][Q]          or [N][P][Q][K] */
+  void *workspace;           /* workspace_bytes of the plan, contents undefined; NULL if that is 0 */
   const float *scale, *bias; /* [channels of the result] for an epilogue that has them; else NULL */
   const void *residual;      /* like the result; else NULL */
 } conv_buffers;
@@ -23,12 +23,12 @@ typedef struct conv_buffers {
 /* The machine a kernel would run on. */
 typedef struct conv_device {
   char name[256];
-  int arch;                  /* compute capability times ten: 90 for 9.0; 0 on a CPU */
-  int sm_count;              /* multiprocessors; CPU: threads */
-  size_t memory_bytes;       /* free memory at start */
-  size_t l2_bytes;           /* last-level cache */
-  size_t shared_per_block;   /* the largest a block can ask for, in bytes */
-  bool emulated;             /* kernels run on the emulator: verified, never timed */
+  int arch;                /* compute capability times ten: 90 for 9.0; 0 on a CPU */
+  int sm_count;            /* multiprocessors; CPU: threads */
+  size_t memory_bytes;     /* free memory at start */
+  size_t l2_bytes;         /* last-level cache */
+  size_t shared_per_block; /* the largest a block can ask for, in bytes */
+  bool emulated;           /* kernels run on the emulator: verified, never timed */
 } conv_device;
 
 typedef enum { ON_GPU, ON_CPU } conv_place;
@@ -38,15 +38,15 @@ enum { PLAN_BYTES = 2048 };
 typedef struct conv_plan {
   conv_operation operation; /* the harness's */
   size_t workspace_bytes;
-  char words[96];           /* the choices, for the reader: "tiles of 128 x 64, 4 slices"; "": none */
-  char why_not[160];        /* room for a reason that has numbers in it */
-  cudaError_t failed;       /* a CUDA call of the planning failed (plan_failed()); else success */
+  char words[96];     /* the choices, for the reader: "tiles of 128 x 64, 4 slices"; "": none */
+  char why_not[160];  /* room for a reason that has numbers in it */
+  cudaError_t failed; /* a CUDA call of the planning failed (plan_failed()); else success */
 #ifdef __cplusplus
   alignas(64)
 #else
   _Alignas(64)
 #endif
-  unsigned char data[PLAN_BYTES]; /* the kernel's own: plan_data<T>(plan) in common/harness/plan.h */
+      unsigned char data[PLAN_BYTES]; /* the kernel's own: plan_data<T>(plan) in common/harness/plan.h */
 } conv_plan;
 
 /* Parts of an epilogue that a kernel computes before it stores. */
@@ -71,7 +71,7 @@ typedef struct conv_kernel {
   /* NULL and a plan for launch(), or the reason why the kernel does not compute this, in words. Everything is decided here: tiles, grid, workspace,
    * parameters; attributes of functions are set here. The plan comes cleared but for its operation. */
   const char *(*plan)(const conv_operation *o, const conv_device *device, conv_plan *plan);
-  
+
   /* Enqueues the work on the stream (CPU kernels: does it). Decides nothing. Returns the first error of its calls. */
   cudaError_t (*launch)(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream);
 

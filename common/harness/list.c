@@ -17,12 +17,10 @@ static cudaError_t print_node(FILE *out, cudaGraphNode_t node) {
   if (!status) status = cudaFuncGetAttributes(&attributes, launch.func);
   if (!status) status = cudaFuncGetName(&name, launch.func);
   if (status) return status;
-  fprintf(out, "       grid %u x %u x %u, block %u x %u x %u, shared %zu + %u bytes, ", launch.gridDim.x, launch.gridDim.y, launch.gridDim.z,
-          launch.blockDim.x, launch.blockDim.y, launch.blockDim.z, attributes.sharedSizeBytes, launch.sharedMemBytes);
-  if (attributes.numRegs > 0)
-    fprintf(out, "%d registers", attributes.numRegs);
-  else
-    fprintf(out, "registers: known to nvcc only");
+  fprintf(out, "       grid %u x %u x %u, block %u x %u x %u, shared %zu + %u bytes, ", launch.gridDim.x, launch.gridDim.y, launch.gridDim.z, launch.blockDim.x,
+          launch.blockDim.y, launch.blockDim.z, attributes.sharedSizeBytes, launch.sharedMemBytes);
+  if (attributes.numRegs > 0) fprintf(out, "%d registers", attributes.numRegs);
+  else fprintf(out, "registers: known to nvcc only");
   char *readable = symbol_readable(name);
   fprintf(out, "  %s\n", readable ? readable : name);
   free(readable);

@@ -59,7 +59,11 @@ int machine_open_gpu(machine *m, char *error, size_t error_size) {
   m->telemetry = telemetry_open(current);
   const gpu_limits *g = gpu_limits_of(prop.name);
   if (g) {
-    m->peaks = (machine_peaks){.fp32_flops = g->fp32_flops, .fp16_flops = g->fp16_flops, .read_per_second = g->read_per_second, .copy_per_second = g->copy_per_second, .source = g->source};
+    m->peaks = (machine_peaks){.fp32_flops = g->fp32_flops,
+                               .fp16_flops = g->fp16_flops,
+                               .read_per_second = g->read_per_second,
+                               .copy_per_second = g->copy_per_second,
+                               .source = g->source};
   } else { /* a GPU without a row: its data-sheet rates, from what the driver tells */
     int sm_khz = 0, memory_khz = 0, bus_bits = 0;
     cudaDeviceGetAttribute(&sm_khz, cudaDevAttrClockRate, current);
@@ -72,9 +76,7 @@ int machine_open_gpu(machine *m, char *error, size_t error_size) {
   return 0;
 }
 
-const char *machine_fitted_to(const machine *m) {
-  return m->device.arch && !m->device.emulated && strcmp(m->device.name, FITTED_GPU) != 0 ? FITTED_GPU : NULL;
-}
+const char *machine_fitted_to(const machine *m) { return m->device.arch && !m->device.emulated && strcmp(m->device.name, FITTED_GPU) != 0 ? FITTED_GPU : NULL; }
 
 void machine_open_cpu(machine *m) {
   memset(m, 0, sizeof *m);

@@ -5,11 +5,11 @@
 
 /* The ceilings that a floor is computed from. */
 typedef struct machine_peaks {
-  double fp32_flops;       /* FLOP/s of fp32 multiply-adds */
-  double fp16_flops;       /* FLOP/s of fp16 products with fp32 accumulation (tensor cores); 0: unknown */
-  double read_per_second;  /* main memory, when it is only read, in bytes */
-  double copy_per_second;  /* the same in a copy: bytes read plus bytes written */
-  const char *source;      /* where the figures come from */
+  double fp32_flops;      /* FLOP/s of fp32 multiply-adds */
+  double fp16_flops;      /* FLOP/s of fp16 products with fp32 accumulation (tensor cores); 0: unknown */
+  double read_per_second; /* main memory, when it is only read, in bytes */
+  double copy_per_second; /* the same in a copy: bytes read plus bytes written */
+  const char *source;     /* where the figures come from */
 } machine_peaks;
 
 typedef struct machine {

@@ -61,7 +61,8 @@ static void print_help(const conv_step *step, const char *program) {
   printf("default shape: %s\n", default_shape(step));
   if (step->rule_count) printf("\nthe rule (--kernel auto): for each pass and type the first kernel that can do the problem, if\n");
   for (int i = 0; i < step->rule_count; i++)
-    printf("  %-4s %s  %s  %s\n", step->rule[i].kernel->name, pass_name(step->rule[i].kernel->pass), dtype_name(step->rule[i].kernel->dtype), step->rule[i].words);
+    printf("  %-4s %s  %s  %s\n", step->rule[i].kernel->name, pass_name(step->rule[i].kernel->pass), dtype_name(step->rule[i].kernel->dtype),
+           step->rule[i].words);
 }
 
 static int bad(const char *option, const char *expected, const char *got) {
@@ -137,8 +138,8 @@ static int check_files(const step_options *o) {
   }
   const int out = (int)pass_output((conv_pass)pass);
   if (o->npy_in[out]) {
-    fprintf(stderr, "%s: expected one of the tensors that %s reads (%s, %s)\n", names[out], pass_name((conv_pass)pass),
-            names[pass_input_a((conv_pass)pass)], names[pass_input_b((conv_pass)pass)]);
+    fprintf(stderr, "%s: expected one of the tensors that %s reads (%s, %s)\n", names[out], pass_name((conv_pass)pass), names[pass_input_a((conv_pass)pass)],
+            names[pass_input_b((conv_pass)pass)]);
     return -1;
   }
   return 0;
@@ -164,17 +165,58 @@ static int set_batch(conv_problem *p, int batch) {
 }
 
 int options_parse(step_options *o, const conv_step *step, int argc, char **argv) {
-  enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, KERNEL, LIST, WHICH, EXACT, NO_TIME, NO_CUDNN, SEARCH_CUDNN, SEARCH_SECONDS, SEED, CSV, JSON, X, W, DY, OUT, RANDOM, FUSE_LIST, VERIFY, HELP };
+  enum {
+    SHAPE = 256,
+    SUITE,
+    BATCH,
+    PASS,
+    DTYPE,
+    LAYOUT,
+    KERNEL,
+    LIST,
+    WHICH,
+    EXACT,
+    NO_TIME,
+    NO_CUDNN,
+    SEARCH_CUDNN,
+    SEARCH_SECONDS,
+    SEED,
+    CSV,
+    JSON,
+    X,
+    W,
+    DY,
+    OUT,
+    RANDOM,
+    FUSE_LIST,
+    VERIFY,
+    HELP
+  };
   static const struct option table[] = {
-      {"shape", required_argument, 0, SHAPE}, {"suite", required_argument, 0, SUITE},   {"batch", required_argument, 0, BATCH},
-      {"pass", required_argument, 0, PASS},   {"dtype", required_argument, 0, DTYPE},   {"layout", required_argument, 0, LAYOUT},
-      {"list", no_argument, 0, LIST},         {"which", no_argument, 0, WHICH},
-      {"kernel", required_argument, 0, KERNEL}, {"exact", no_argument, 0, EXACT},
-      {"no-time", no_argument, 0, NO_TIME},   {"seed", required_argument, 0, SEED},     {"csv", required_argument, 0, CSV},
-      {"json", required_argument, 0, JSON},   {"x", required_argument, 0, X},           {"w", required_argument, 0, W},
-      {"dy", required_argument, 0, DY},       {"out", required_argument, 0, OUT},       {"random", required_argument, 0, RANDOM},
-      {"help", no_argument, 0, HELP},         {"no-cudnn", no_argument, 0, NO_CUDNN},   {"search-cudnn", no_argument, 0, SEARCH_CUDNN},
-      {"search-seconds", required_argument, 0, SEARCH_SECONDS}, {"fuse", required_argument, 0, FUSE_LIST},
+      {"shape", required_argument, 0, SHAPE},
+      {"suite", required_argument, 0, SUITE},
+      {"batch", required_argument, 0, BATCH},
+      {"pass", required_argument, 0, PASS},
+      {"dtype", required_argument, 0, DTYPE},
+      {"layout", required_argument, 0, LAYOUT},
+      {"list", no_argument, 0, LIST},
+      {"which", no_argument, 0, WHICH},
+      {"kernel", required_argument, 0, KERNEL},
+      {"exact", no_argument, 0, EXACT},
+      {"no-time", no_argument, 0, NO_TIME},
+      {"seed", required_argument, 0, SEED},
+      {"csv", required_argument, 0, CSV},
+      {"json", required_argument, 0, JSON},
+      {"x", required_argument, 0, X},
+      {"w", required_argument, 0, W},
+      {"dy", required_argument, 0, DY},
+      {"out", required_argument, 0, OUT},
+      {"random", required_argument, 0, RANDOM},
+      {"help", no_argument, 0, HELP},
+      {"no-cudnn", no_argument, 0, NO_CUDNN},
+      {"search-cudnn", no_argument, 0, SEARCH_CUDNN},
+      {"search-seconds", required_argument, 0, SEARCH_SECONDS},
+      {"fuse", required_argument, 0, FUSE_LIST},
       {"verify", required_argument, 0, VERIFY},
       {0},
   };

@@ -12,7 +12,7 @@ typedef struct step_options {
   bool one_shape;   /* from --shape (or none given): what cannot be done is an error, not a skip */
   bool passes[PASS_COUNT], dtypes[DTYPE_COUNT], layouts[LAYOUT_COUNT];
   conv_epilogue epilogue; /* of every problem */
-  const char *kernel; /* names, between commas, or "auto"; NULL: all of the step */
+  const char *kernel;     /* names, between commas, or "auto"; NULL: all of the step */
   bool list, which, exact_only, timing;
   verify_place verify;
   bool cudnn;        /* time cuDNN's plans beside the kernels */

@@ -27,29 +27,29 @@ static inline double plain_growth_dgrad(const conv_problem *p, bool random) { re
 static inline double plain_growth_wgrad(const conv_problem *p, bool random) { return growth_chain_fp32((double)problem_terms(p, PASS_WGRAD), random); }
 
 /* A row of the kernel table for an fp32 NCHW kernel. The declaration gives the row C linkage, for the step's kernels.c. */
-#define NCHW_ROW(variable, NAME, IDEA, PASS, PLAN, LAUNCH, GROWTH)                                  \
-  extern "C" const conv_kernel variable;                                                            \
-  const conv_kernel variable = {.name = NAME,                                                       \
-                                .idea = IDEA,                                                       \
-                                .place = ON_GPU,                                                    \
-                                .pass = PASS,                                                       \
-                                .dtype = DTYPE_FP32,                                                \
-                                .layout = LAYOUT_NCHW,                                              \
-                                .min_arch = 0,                                                      \
-                                .plan = PLAN,                                                       \
-                                .launch = LAUNCH,                                                   \
+#define NCHW_ROW(variable, NAME, IDEA, PASS, PLAN, LAUNCH, GROWTH) \
+  extern "C" const conv_kernel variable;                           \
+  const conv_kernel variable = {.name = NAME,                      \
+                                .idea = IDEA,                      \
+                                .place = ON_GPU,                   \
+                                .pass = PASS,                      \
+                                .dtype = DTYPE_FP32,               \
+                                .layout = LAYOUT_NCHW,             \
+                                .min_arch = 0,                     \
+                                .plan = PLAN,                      \
+                                .launch = LAUNCH,                  \
                                 .growth = GROWTH}
 
 /* A row of the kernel table for an fp16 NHWC kernel, from compute capability MIN_ARCH / 10 on. */
-#define NHWC_ROW(variable, NAME, IDEA, PASS, MIN_ARCH, PLAN, LAUNCH, GROWTH)                 \
-  extern "C" const conv_kernel variable;                                                     \
-  const conv_kernel variable = {.name = NAME,                                                \
-                                .idea = IDEA,                                                \
-                                .place = ON_GPU,                                             \
-                                .pass = PASS,                                                \
-                                .dtype = DTYPE_FP16,                                         \
-                                .layout = LAYOUT_NHWC,                                       \
-                                .min_arch = MIN_ARCH,                                        \
-                                .plan = PLAN,                                                \
-                                .launch = LAUNCH,                                            \
+#define NHWC_ROW(variable, NAME, IDEA, PASS, MIN_ARCH, PLAN, LAUNCH, GROWTH) \
+  extern "C" const conv_kernel variable;                                     \
+  const conv_kernel variable = {.name = NAME,                                \
+                                .idea = IDEA,                                \
+                                .place = ON_GPU,                             \
+                                .pass = PASS,                                \
+                                .dtype = DTYPE_FP16,                         \
+                                .layout = LAYOUT_NHWC,                       \
+                                .min_arch = MIN_ARCH,                        \
+                                .plan = PLAN,                                \
+                                .launch = LAUNCH,                            \
                                 .growth = GROWTH}

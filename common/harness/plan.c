@@ -18,7 +18,8 @@ const char *kernel_plan(const conv_kernel *k, const conv_operation *o, const con
   memset(plan, 0, sizeof *plan);
   plan->operation = *o;
   if (k->place == ON_GPU && k->min_arch > device->arch) {
-    snprintf(plan->why_not, sizeof plan->why_not, "needs compute capability %d.%d, this GPU has %d.%d", k->min_arch / 10, k->min_arch % 10, device->arch / 10, device->arch % 10);
+    snprintf(plan->why_not, sizeof plan->why_not, "needs compute capability %d.%d, this GPU has %d.%d", k->min_arch / 10, k->min_arch % 10, device->arch / 10,
+             device->arch % 10);
     return plan->why_not;
   }
   if (k->does != o->kind) return "does another kind of operation";

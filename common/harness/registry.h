@@ -22,9 +22,9 @@ typedef struct conv_step {
   const char *title;  /* one line */
   const conv_kernel *const *kernels;
   int kernel_count;
-  const kernel_source *sources; /* the hashes of their sources; written when the step is built */
+  const kernel_source *sources;                /* the hashes of their sources; written when the step is built */
   void (*measure_peaks)(machine_peaks *peaks); /* for CPU kernels: this machine's limits, measured; else NULL */
-  const conv_choice *rule; /* the first line that fits decides; NULL: the step has one kernel a pass, or no rule */
+  const conv_choice *rule;                     /* the first line that fits decides; NULL: the step has one kernel a pass, or no rule */
   int rule_count;
   const char *layer, *small_layer; /* the problem where none is named, on a GPU and on the emulator; NULL: the layer of all chapters */
 } conv_step;

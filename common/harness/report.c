@@ -27,12 +27,9 @@ static FILE *open_partial(const char *option, const char *path, char *error, siz
   char partial[PATH_MAX];
   struct stat info;
   FILE *file = NULL;
-  if (!*path)
-    errno = ENOENT;
-  else if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-    errno = EISDIR;
-  else
-    file = fopen(partial_path(path, partial), "w");
+  if (!*path) errno = ENOENT;
+  else if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) errno = EISDIR;
+  else file = fopen(partial_path(path, partial), "w");
   if (!file) snprintf(error, error_size, "%s: %s: cannot write: %s", option, path, strerror(errno));
   return file;
 }
@@ -56,10 +53,8 @@ int report_open(report *r, const machine *m, const char *csv_path, const char *j
 }
 
 void version_text(int version, char text[16]) {
-  if (version)
-    snprintf(text, 16, "%d.%d", version / 1000, version % 1000 / 10);
-  else
-    text[0] = 0;
+  if (version) snprintf(text, 16, "%d.%d", version / 1000, version % 1000 / 10);
+  else text[0] = 0;
 }
 
 /* The emulator's other builds say so. */
@@ -86,10 +81,8 @@ void report_machine(const report *r) {
   fprintf(r->text, "machine: %s", m->device.name);
   if (m->device.emulated)
     fprintf(r->text, " (no GPU used: kernels run on %d CPU thread%s, verified, not timed%s)", cpu_threads(), cpu_threads() == 1 ? "" : "s", watched_by());
-  else if (m->device.arch)
-    fprintf(r->text, ", %d SMs, CUDA %s, driver for CUDA %s", m->device.sm_count, cuda, driver);
-  else
-    fprintf(r->text, ", %d thread%s", m->device.sm_count, m->device.sm_count == 1 ? "" : "s");
+  else if (m->device.arch) fprintf(r->text, ", %d SMs, CUDA %s, driver for CUDA %s", m->device.sm_count, cuda, driver);
+  else fprintf(r->text, ", %d thread%s", m->device.sm_count, m->device.sm_count == 1 ? "" : "s");
   fprintf(r->text, "\n");
   if (m->peaks.source)
     fprintf(r->text, "limits:  %.3g TFLOP/s fp32, %.3g GB/s (%s)\n", m->peaks.fp32_flops / 1e12, m->peaks.copy_per_second / 1e9, m->peaks.source);
@@ -103,8 +96,8 @@ void report_problem(const report *r, const conv_operation *o, conv_dtype dtype, 
   epilogue_print(&o->epilogue, epilogue);
   const conv_traffic bytes = operation_traffic(o, dtype);
   const double floor = machine_floor(r->machine, o, dtype);
-  fprintf(r->text, "\n%s  %s%s %s %s  %.3g GFLOP, %.3g MB", shape, pass_name(o->pass), epilogue, dtype_name(dtype), layout_name(layout), 2e-9 * problem_macs(&o->problem),
-          1e-6 * (bytes.read + bytes.written));
+  fprintf(r->text, "\n%s  %s%s %s %s  %.3g GFLOP, %.3g MB", shape, pass_name(o->pass), epilogue, dtype_name(dtype), layout_name(layout),
+          2e-9 * problem_macs(&o->problem), 1e-6 * (bytes.read + bytes.written));
   if (floor > 0) fprintf(r->text, ", floor %.4g us", 1e6 * floor);
   fprintf(r->text, "\n");
 }
@@ -127,7 +120,8 @@ static void json_text(FILE *f, const char *text) {
   fputc('"', f);
 }
 
-static const char *const status_names[] = {[RESULT_UNVERIFIED] = "unverified", [RESULT_RIGHT] = "right", [RESULT_WRONG] = "wrong", [RESULT_SKIPPED] = "skipped"};
+static const char *const status_names[] = {
+    [RESULT_UNVERIFIED] = "unverified", [RESULT_RIGHT] = "right", [RESULT_WRONG] = "wrong", [RESULT_SKIPPED] = "skipped"};
 
 /* What one row says, in both files. */
 typedef struct {
@@ -186,10 +180,8 @@ static void csv_row(const report *r, const result_row *row, const figures *f) {
   if (row->timed && f->floor_us > 0) fprintf(out, ",%.4f", f->floor_share);
   else fputc(',', out);
   const cudnn_figures *c = row->timed && row->cudnn && row->cudnn->version ? row->cudnn : NULL;
-  if (c)
-    fprintf(out, ",%.3f,%s,%.4f,", c->best_us, c->best_plan, c->best_plain_share);
-  else
-    fprintf(out, ",,,,");
+  if (c) fprintf(out, ",%.3f,%s,%.4f,", c->best_us, c->best_plan, c->best_plain_share);
+  else fprintf(out, ",,,,");
   if (c && c->heuristic_us > 0) fprintf(out, "%.3f", c->heuristic_us);
   fprintf(out, ",%s,", c ? c->search : "");
   if (c) fprintf(out, "%.4f", c->best_us / row->time->median_us); /* above 1: ours is faster */
@@ -209,7 +201,8 @@ static void json_row(report *r, const result_row *row, const figures *f) {
   fprintf(out, ", \"sms\": %d, \"driver\": \"%s\", \"cuda\": \"%s\", \"date\": \"%s\", \"shape\": \"%s\", \"name\": ", r->machine->device.sm_count, f->driver,
           f->cuda, r->date, f->shape);
   json_text(out, row->problem->name);
-  fprintf(out, ", \"count\": %d, \"pass\": \"%s\", \"dtype\": \"%s\", \"layout\": \"%s\", \"graph\": \"%s\", \"kernel\": \"%s\", \"idea\": ", row->problem->repeat,
+  fprintf(out,
+          ", \"count\": %d, \"pass\": \"%s\", \"dtype\": \"%s\", \"layout\": \"%s\", \"graph\": \"%s\", \"kernel\": \"%s\", \"idea\": ", row->problem->repeat,
           pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), f->graph, k->name);
   json_text(out, k->idea);
   if (*source_hash(r->sources, k->name)) fprintf(out, ", \"source\": \"%s\"", source_hash(r->sources, k->name));
@@ -218,15 +211,17 @@ static void json_row(report *r, const result_row *row, const figures *f) {
   if (f->floor_us > 0) fprintf(out, ", \"floor_us\": %.3f", f->floor_us);
   if (row->timed) {
     const contender *t = row->time;
-    fprintf(out, ", \"us_median\": %.3f, \"us_min\": %.3f, \"us_p90\": %.3f, \"tflops\": %.4f, \"gbps\": %.2f", t->median_us, t->min_us, t->p90_us,
-            f->tflops, f->gbps);
+    fprintf(out, ", \"us_median\": %.3f, \"us_min\": %.3f, \"us_p90\": %.3f, \"tflops\": %.4f, \"gbps\": %.2f", t->median_us, t->min_us, t->p90_us, f->tflops,
+            f->gbps);
     if (t->warm_us > 0) fprintf(out, ", \"us_warm\": %.3f", t->warm_us);
     if (t->clock_mhz > 0) fprintf(out, ", \"sm_clock_mhz\": %.0f", t->clock_mhz);
     if (t->power_watts > 0) fprintf(out, ", \"power_w\": %.0f", t->power_watts);
     if (row->cudnn && row->cudnn->version)
-      fprintf(out, ", \"cudnn\": \"%s\", \"cudnn_best_us\": %.3f, \"cudnn_best_plan\": \"%s\", \"cudnn_plain_share\": %.4f, \"cudnn_heur_us\": %.3f, "
-              "\"cudnn_heur_plan\": \"%s\", \"cudnn_search\": \"%s\"", f->cudnn, row->cudnn->best_us, row->cudnn->best_plan, row->cudnn->best_plain_share,
-              row->cudnn->heuristic_us, row->cudnn->heuristic_plan, row->cudnn->search);
+      fprintf(out,
+              ", \"cudnn\": \"%s\", \"cudnn_best_us\": %.3f, \"cudnn_best_plan\": \"%s\", \"cudnn_plain_share\": %.4f, \"cudnn_heur_us\": %.3f, "
+              "\"cudnn_heur_plan\": \"%s\", \"cudnn_search\": \"%s\"",
+              f->cudnn, row->cudnn->best_us, row->cudnn->best_plan, row->cudnn->best_plain_share, row->cudnn->heuristic_us, row->cudnn->heuristic_plan,
+              row->cudnn->search);
     fprintf(out, ", \"samples_us\": [");
     for (int i = 0; i < t->count; i++) fprintf(out, "%s%.3f", i ? ", " : "", t->samples[i]);
     fputc(']', out);
@@ -298,8 +293,8 @@ void report_choice(report *r, const result_row rows[], int count, const char *ch
 static void print_choices(const report *r) {
   const choice_record *c = &r->choices;
   if (c->made == 0) return;
-  fprintf(r->text, "\n--kernel auto takes the fastest for %d of %d problems; its choices take %.3g times the fastest's time (geometric mean)", c->made - c->missed, c->made,
-          exp(c->log_loss / c->made));
+  fprintf(r->text, "\n--kernel auto takes the fastest for %d of %d problems; its choices take %.3g times the fastest's time (geometric mean)",
+          c->made - c->missed, c->made, exp(c->log_loss / c->made));
   if (c->missed) fprintf(r->text, ", at worst %.3g times (%s)", c->worst, c->worst_where);
   fprintf(r->text, "\n  (its rule: --help; what it takes: --which)\n");
 }
@@ -309,8 +304,8 @@ void report_cudnn(const report *r, const cudnn_figures *c) {
     fprintf(r->text, "  cuDNN: %s\n", c->note);
     return;
   }
-  fprintf(r->text, "  cuDNN best %.1f us (%s%s%s; error %.2g of a plain sum's bound; %s)", c->best_us, c->best_plan, c->best_notes[0] ? ": " : "", c->best_notes,
-          c->best_plain_share, c->note);
+  fprintf(r->text, "  cuDNN best %.1f us (%s%s%s; error %.2g of a plain sum's bound; %s)", c->best_us, c->best_plan, c->best_notes[0] ? ": " : "",
+          c->best_notes, c->best_plain_share, c->note);
   if (c->heuristic_us > 0) fprintf(r->text, ", heuristic %.1f us (%s)", c->heuristic_us, c->heuristic_plan);
   fprintf(r->text, "\n");
 }

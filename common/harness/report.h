@@ -19,22 +19,22 @@ typedef struct result_row {
   const conv_problem *problem;
   conv_operation operation; /* the problem, its pass and epilogue */
   result_status status;
-  char note[256];        /* why it was skipped or not verified, what was wrong, or what the reader should know of the timing */
-  bool exact_checked;    /* the integer run was compared, and equal if status is RESULT_RIGHT */
-  bool bound_checked;    /* the random run was compared with the derived bound */
-  double worst_share;    /* of the bound, in the random run */
-  double plain_share;    /* of the bound that a plain sum in fp32 has */
+  char note[256];     /* why it was skipped or not verified, what was wrong, or what the reader should know of the timing */
+  bool exact_checked; /* the integer run was compared, and equal if status is RESULT_RIGHT */
+  bool bound_checked; /* the random run was compared with the derived bound */
+  double worst_share; /* of the bound, in the random run */
+  double plain_share; /* of the bound that a plain sum in fp32 has */
   bool timed;
-  const contender *time; /* if timed */
+  const contender *time;      /* if timed */
   const cudnn_figures *cudnn; /* of the same problem, in the same turns; NULL: not asked for, or no GPU */
-  double run_seconds;    /* of one launch as verification saw it (on the emulator: emulation time) */
+  double run_seconds;         /* of one launch as verification saw it (on the emulator: emulation time) */
 } result_row;
 
 /* How a step's choice of a kernel did where all of them were timed. */
 typedef struct choice_record {
-  int made, missed;      /* problems; of these, another kernel was the fastest */
-  double log_loss;       /* sum of ln(its time / the fastest's) */
-  double worst;          /* the largest such ratio, and where */
+  int made, missed; /* problems; of these, another kernel was the fastest */
+  double log_loss;  /* sum of ln(its time / the fastest's) */
+  double worst;     /* the largest such ratio, and where */
   char worst_where[320];
 } choice_record;
 
@@ -43,7 +43,7 @@ typedef struct report {
   const machine *machine;
   FILE *text, *csv, *json; /* csv and json may be NULL */
   const char *csv_path, *json_path;
-  char date[32];           /* UTC, ISO 8601 */
+  char date[32]; /* UTC, ISO 8601 */
   int right, wrong, skipped, unverified, json_rows;
   choice_record choices;
 } report;
@@ -62,5 +62,5 @@ int report_close(report *r);
 /* Ends a report of bad input: nothing is left behind. */
 void report_discard(report *r);
 
-void csv_text(FILE *f, const char *text);          /* as a CSV field: quoted, quotes doubled */
-void version_text(int version, char text[16]);     /* 13000, as CUDA counts: "13.0"; 0: "" */
+void csv_text(FILE *f, const char *text);      /* as a CSV field: quoted, quotes doubled */
+void version_text(int version, char text[16]); /* 13000, as CUDA counts: "13.0"; 0: "" */

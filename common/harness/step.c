@@ -73,7 +73,8 @@ static int print_choices(const conv_step *step, const step_options *o, const mac
         const conv_choice *c = step_choose(step, &operation, (conv_dtype)dtype, &m->device, true, &plan);
         const conv_choice *of_files = step_choose(step, &operation, (conv_dtype)dtype, &m->device, false, &plan_of_files);
         if (!o->passes[pass] || !o->dtypes[dtype] || !c) continue;
-        printf("%s,%s,%s,%s,\"%s\",\"%s\",%s\n", shape, pass_name((conv_pass)pass), dtype_name((conv_dtype)dtype), c->kernel->name, plan.words, c->words, of_files ? of_files->kernel->name : "");
+        printf("%s,%s,%s,%s,\"%s\",\"%s\",%s\n", shape, pass_name((conv_pass)pass), dtype_name((conv_dtype)dtype), c->kernel->name, plan.words, c->words,
+               of_files ? of_files->kernel->name : "");
       }
   return 0;
 }
@@ -83,7 +84,9 @@ static int collect(trial *t, const conv_step *step, const step_options *o) {
   t->kernel_count = 0;
   for (int k = 0; k < step->kernel_count; k++) {
     const conv_kernel *kernel = step->kernels[k];
-    if (!options_select(o, kernel) || kernel->pass != t->pass || kernel->dtype != t->dtype || kernel->layout != t->layout || kernel->stores_fp32 != t->epilogue.fp32) continue;
+    if (!options_select(o, kernel) || kernel->pass != t->pass || kernel->dtype != t->dtype || kernel->layout != t->layout ||
+        kernel->stores_fp32 != t->epilogue.fp32)
+      continue;
     if (t->kernel_count == TRIAL_KERNELS) {
       fprintf(stderr, "step %s: more than %d kernels for one trial; raise TRIAL_KERNELS\n", step->number, TRIAL_KERNELS);
       abort();
@@ -100,8 +103,15 @@ static int run_all(const conv_step *step, const step_options *o, const machine *
       for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
         for (int kind = 0; kind < 2 * LAYOUT_COUNT; kind++) { /* each layout, and results of their own type */
           const int layout = kind / 2;
-          trial t = {.problem = &o->suite.problems[i], .pass = (conv_pass)pass, .epilogue = o->epilogue, .dtype = (conv_dtype)dtype, .layout = (conv_layout)layout,
-                     .place = step->kernels[0]->place, .options = o, .machine = m, .gpu_reference = gpu_reference};
+          trial t = {.problem = &o->suite.problems[i],
+                     .pass = (conv_pass)pass,
+                     .epilogue = o->epilogue,
+                     .dtype = (conv_dtype)dtype,
+                     .layout = (conv_layout)layout,
+                     .place = step->kernels[0]->place,
+                     .options = o,
+                     .machine = m,
+                     .gpu_reference = gpu_reference};
           t.epilogue.fp32 = kind % 2;
           if (collect(&t, step, o) == 0) continue;
           choose(&t, step, o);

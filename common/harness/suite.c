@@ -155,9 +155,7 @@ conv_problem problem_random_special(uint64_t seed) {
       p.R = p.S = pictures[random_below(seed, 6, sizeof pictures / sizeof *pictures)];
       h += (int)random_below(seed, 7, 60), w = 4 * (w + (int)random_below(seed, 8, 20));
       break;
-    case 2: /* a layer of 3x3 filters */
-      p.C = 1 + (int)random_below(seed, 4, 40), p.K = 1 + (int)random_below(seed, 5, 70), p.R = p.S = 3;
-      break;
+    case 2: /* a layer of 3x3 filters */ p.C = 1 + (int)random_below(seed, 4, 40), p.K = 1 + (int)random_below(seed, 5, 70), p.R = p.S = 3; break;
     default: /* of 1x1 filters */
       p.C = 1 + (int)random_below(seed, 4, 40), p.K = 1 + (int)random_below(seed, 5, 70), p.R = p.S = 1;
       p.stride_h = p.stride_w = 1 + (int)random_below(seed, 6, 2);

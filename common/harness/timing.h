@@ -24,10 +24,10 @@ typedef struct contender {
   double samples[TIMING_SAMPLES + 1];
   int count;
   double median_us, min_us, p90_us;
-  double warm_us;                /* median over one buffer set again and again: everything that fits stays in the cache; 0: not measured */
-  double clock_mhz;              /* median of the clocks read while a sample of its own ran; 0: unknown, or every sample had ended before the answer came */
-  double power_watts;            /* at the end of its own warm-up; 0: unknown */
-  bool failed;                   /* the call that returned the error was this one's */
+  double warm_us;     /* median over one buffer set again and again: everything that fits stays in the cache; 0: not measured */
+  double clock_mhz;   /* median of the clocks read while a sample of its own ran; 0: unknown, or every sample had ended before the answer came */
+  double power_watts; /* at the end of its own warm-up; 0: unknown */
+  bool failed;        /* the call that returned the error was this one's */
 } contender;
 
 /* Times n contenders over `sets` buffer sets. Returns the first CUDA error. */

@@ -25,8 +25,8 @@ cudaError_t trial_upload(const trial_state *s, const buffer_sets *sets) {
 
 /* Looks over every part of a set from the host. */
 static cudaError_t look_over(trial_state *s, const buffer_sets *sets, int set, part_state parts[PART_COUNT]) {
-  const conv_tensor *const given[PART_COUNT] = {[TENSOR_X] = &s->host[TENSOR_X], [TENSOR_W] = &s->host[TENSOR_W], [TENSOR_Y] = &s->host[TENSOR_Y],
-                                                [PART_RESIDUAL] = &s->fused.residual, [PART_SCALE] = &s->fused.scale, [PART_BIAS] = &s->fused.bias};
+  const conv_tensor *const given[PART_COUNT] = {[TENSOR_X] = &s->host[TENSOR_X],      [TENSOR_W] = &s->host[TENSOR_W], [TENSOR_Y] = &s->host[TENSOR_Y],
+                                                [PART_RESIDUAL] = &s->fused.residual, [PART_SCALE] = &s->fused.scale,  [PART_BIAS] = &s->fused.bias};
   cudaError_t status = cudaSuccess;
   for (int part = 0; part < PART_COUNT && !status; part++) {
     parts[part] = (part_state){0};
@@ -39,7 +39,8 @@ static cudaError_t look_over(trial_state *s, const buffer_sets *sets, int set, p
 }
 
 bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *note, size_t note_size, cudaError_t *status) {
-  static const char *const names[PART_COUNT] = {[PART_RESIDUAL] = "the residual", [PART_SCALE] = "the scale", [PART_BIAS] = "the bias", [PART_WORKSPACE] = "the workspace"};
+  static const char *const names[PART_COUNT] = {
+      [PART_RESIDUAL] = "the residual", [PART_SCALE] = "the scale", [PART_BIAS] = "the bias", [PART_WORKSPACE] = "the workspace"};
   part_state parts[PART_COUNT];
   *status = s->on_device ? device_check_parts(&s->device, sets, set, parts) : look_over(s, sets, set, parts);
   for (int part = 0; part < PART_COUNT && !*status; part++) {
@@ -47,8 +48,7 @@ bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *not
     const long long where = parts[part].where;
     if (parts[part].damaged)
       snprintf(note, note_size, "wrote outside %s: byte %lld %s", name, where < 0 ? -where : where + 1, where < 0 ? "before its start" : "after its end");
-    else if (parts[part].changed)
-      snprintf(note, note_size, "changed its input %s", name);
+    else if (parts[part].changed) snprintf(note, note_size, "changed its input %s", name);
     if (parts[part].damaged || parts[part].changed) return false;
   }
   return !*status;

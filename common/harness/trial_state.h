@@ -1,17 +1,17 @@
 /* Inside a trial: what its verification (trial_verify.c) and its timing (trial_time.c) share. */
 #pragma once
+#include "common/conv/reference.h"
+#include "common/conv/verify.h"
 #include "common/harness/buffers.h"
 #include "common/harness/device_check.h"
 #include "common/harness/plan.h"
-#include "common/conv/reference.h"
 #include "common/harness/trial.h"
-#include "common/conv/verify.h"
 
 /* What stays the same while the kernels of a trial take turns. */
 typedef struct trial_state {
   const trial *t;
-  FILE *log;           /* where mismatches are printed */
-  bool on_device;      /* data, reference and comparisons are: then `device` has the inputs, not `host` and `fused` */
+  FILE *log;      /* where mismatches are printed */
+  bool on_device; /* data, reference and comparisons are: then `device` has the inputs, not `host` and `fused` */
   device_check device;
   conv_tensor host[3]; /* the inputs, and room to download the output */
   conv_tensor scratch; /* to download an input again */

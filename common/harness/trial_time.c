@@ -4,11 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/conv/verify.h"
 #include "common/cudnn/cudnn_trial.h"
 #include "common/harness/gpus.h"
 #include "common/harness/timing.h"
 #include "common/harness/trial_state.h"
-#include "common/conv/verify.h"
 
 typedef struct {
   trial_state *s;
@@ -73,7 +73,10 @@ static void cudnn_files(const char *gpu, char committed[PATH_MAX], cudnn_options
 static int add_cudnn(trial_state *s, cudnn_trial *c, const buffer_sets *sets, contender turn[CUDNN_CONTENDERS]) {
   const trial *t = s->t;
   char committed[PATH_MAX];
-  cudnn_options options = {.search = t->options->cudnn_search, .most_seconds = t->options->cudnn_seconds, .gpu = t->machine->device.name, .fp32_flops = t->machine->peaks.fp32_flops};
+  cudnn_options options = {.search = t->options->cudnn_search,
+                           .most_seconds = t->options->cudnn_seconds,
+                           .gpu = t->machine->device.name,
+                           .fp32_flops = t->machine->peaks.fp32_flops};
   cudnn_files(t->machine->device.name, committed, &options);
   return cudnn_trial_open(c, s, sets, &options, turn);
 }
@@ -119,8 +122,7 @@ cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[]
     row->timed = true;
     row->cudnn = cudnn->note[0] ? cudnn : NULL;
     if (row->status != RESULT_RIGHT) continue;
-    if (turn[k].count == 1)
-      snprintf(row->note, sizeof row->note, "takes over a second: run once");
+    if (turn[k].count == 1) snprintf(row->note, sizeof row->note, "takes over a second: run once");
     else if (!timing_is_cold(touched, sets.count, t->machine->device.l2_bytes))
       snprintf(row->note, sizeof row->note, "%d buffer sets: not enough to keep the cache cold", sets.count);
   }

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/conv/operation_reference.h"
+#include "common/conv/verify.h"
 #include "common/files/npy.h"
 #include "common/harness/trial_state.h"
-#include "common/conv/verify.h"
-#include "common/conv/operation_reference.h"
 
 static double now(void) {
   struct timespec t;
@@ -79,7 +79,8 @@ static int check_sums(const trial_state *s) {
   const conv_reference *ref = &s->reference;
   const double highest = ref->shape.dtype == DTYPE_FP16 ? 65504 : FLT_MAX;
   if ((double)ref->largest_scale <= highest) return 0;
-  fprintf(stderr, "--x, --w, --dy: expected data whose sums stay below %g in magnitude (%s), they reach %g\n", highest, dtype_name(ref->shape.dtype), (double)ref->largest_scale);
+  fprintf(stderr, "--x, --w, --dy: expected data whose sums stay below %g in magnitude (%s), they reach %g\n", highest, dtype_name(ref->shape.dtype),
+          (double)ref->largest_scale);
   return 2;
 }
 
@@ -99,7 +100,8 @@ static int prepare_on_host(trial_state *s, const conv_source from[3], uint64_t f
     return failed(1, error);
   }
   const bool use_gpu = t->gpu_reference && problem_macs(t->problem) > MANY_MACS;
-  if (reference_compute(&s->reference, t->problem, t->pass, &s->host[s->input_a], &s->host[s->input_b], random, use_gpu, error, error_size)) return failed(1, error);
+  if (reference_compute(&s->reference, t->problem, t->pass, &s->host[s->input_a], &s->host[s->input_b], random, use_gpu, error, error_size))
+    return failed(1, error);
   s->reference.shape.dtype = s->host[s->output].dtype;
   if (!epilogue_empty(&t->epilogue)) reference_fuse(&s->reference, &t->epilogue, &s->fused);
   return 0;
@@ -115,7 +117,8 @@ static int prepare(trial_state *s, compare_mode mode, int magnitude, char *error
   for (int role = 0; role < 3; role++) {
     const char *path = mode == COMPARE_BOUND && role != (int)s->output ? t->options->npy_in[role] : NULL;
     fused[role] = epilogue_source(role, fused_seed, largest);
-    from[role] = (conv_source){.given = path ? &s->host[role] : NULL, .seed = t->options->seed * 16 + (uint64_t)mode * 4 + (uint64_t)role, .magnitude = largest};
+    from[role] =
+        (conv_source){.given = path ? &s->host[role] : NULL, .seed = t->options->seed * 16 + (uint64_t)mode * 4 + (uint64_t)role, .magnitude = largest};
     if (!path) continue;
     from_files = true;
     if (npy_read(&s->host[role], path, error, error_size)) return failed(2, error);
@@ -207,10 +210,8 @@ static void conclude(const trial *t, int magnitude, result_row rows[]) {
   for (int i = 0; i < t->kernel_count; i++) {
     const bool exact = exact_is_due(t, t->kernels[i], magnitude), bound = bound_is_due(t, t->kernels[i], magnitude);
     if (rows[i].status != RESULT_UNVERIFIED) continue;
-    if ((rows[i].exact_checked || !exact) && (rows[i].bound_checked || !bound))
-      rows[i].status = RESULT_RIGHT;
-    else
-      snprintf(rows[i].note, sizeof rows[i].note, "not compared with the reference");
+    if ((rows[i].exact_checked || !exact) && (rows[i].bound_checked || !bound)) rows[i].status = RESULT_RIGHT;
+    else snprintf(rows[i].note, sizeof rows[i].note, "not compared with the reference");
   }
 }
 

@@ -25,7 +25,8 @@ static __device__ float activate(conv_activation a, float t) {
 
 /* channel = i / inner % channels: inner is a plane of NCHW, or 1 in NHWC. */
 template <class T>
-__global__ void __launch_bounds__(THREADS) pointwise_kernel(int64_t count, int inner, int channels, conv_epilogue e, const T *x, const float *scale, const float *bias, const T *residual, T *y) {
+__global__ void __launch_bounds__(THREADS)
+    pointwise_kernel(int64_t count, int inner, int channels, conv_epilogue e, const T *x, const float *scale, const float *bias, const T *residual, T *y) {
   const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= count) return;
   const int channel = (int)(i / inner % channels);
@@ -72,8 +73,8 @@ static const char *plan_max_pool(const conv_operation *o, const conv_device *dev
 template <class T, bool NHWC> static cudaError_t launch_pointwise(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const conv_problem *p = &plan->operation.problem;
   const int64_t count = problem_y_count(p);
-  pointwise_kernel<T><<<(unsigned)((count + THREADS - 1) / THREADS), THREADS, 0, stream>>>(count, NHWC ? 1 : p->P * p->Q, p->K, plan->operation.epilogue, (const T *)b->x, b->scale, b->bias,
-                                                                                          (const T *)b->residual, (T *)b->y);
+  pointwise_kernel<T><<<(unsigned)((count + THREADS - 1) / THREADS), THREADS, 0, stream>>>(
+      count, NHWC ? 1 : p->P * p->Q, p->K, plan->operation.epilogue, (const T *)b->x, b->scale, b->bias, (const T *)b->residual, (T *)b->y);
   return cudaGetLastError();
 }
 
@@ -87,10 +88,20 @@ template <class T, bool NHWC> static cudaError_t launch_max_pool(const conv_plan
 /* Neither adds anything up; the epilogue's own roundings are counted by who asks (common/conv/epilogue.h). */
 static double no_growth(const conv_problem *p, bool random) { return (void)p, (void)random, 0; }
 
-#define UNFUSED_ROW(variable, NAME, DTYPE, LAYOUT, DOES, FUSES, PLAN, LAUNCH)                                                                                     \
-  extern "C" const conv_kernel variable;                                                                                                                         \
-  const conv_kernel variable = {.name = NAME, .idea = "one element a thread", .place = ON_GPU, .pass = PASS_FPROP, .dtype = DTYPE, .layout = LAYOUT, .min_arch = 0, \
-                                .plan = PLAN, .launch = LAUNCH, .growth = no_growth, .fuses = FUSES, .does = DOES}
+#define UNFUSED_ROW(variable, NAME, DTYPE, LAYOUT, DOES, FUSES, PLAN, LAUNCH) \
+  extern "C" const conv_kernel variable;                                      \
+  const conv_kernel variable = {.name = NAME,                                 \
+                                .idea = "one element a thread",               \
+                                .place = ON_GPU,                              \
+                                .pass = PASS_FPROP,                           \
+                                .dtype = DTYPE,                               \
+                                .layout = LAYOUT,                             \
+                                .min_arch = 0,                                \
+                                .plan = PLAN,                                 \
+                                .launch = LAUNCH,                             \
+                                .growth = no_growth,                          \
+                                .fuses = FUSES,                               \
+                                .does = DOES}
 enum { FUSES_ALL = FUSES_SCALE | FUSES_BIAS | FUSES_RESIDUAL | FUSES_ACTIVATION };
 UNFUSED_ROW(pointwise_fp32, "pointwise", DTYPE_FP32, LAYOUT_NCHW, OPERATION_POINTWISE, FUSES_ALL, plan_pointwise, (launch_pointwise<float, false>));
 UNFUSED_ROW(pointwise_fp16, "pointwise", DTYPE_FP16, LAYOUT_NHWC, OPERATION_POINTWISE, FUSES_ALL, plan_pointwise, (launch_pointwise<__half, true>));

@@ -3,7 +3,8 @@
 #pragma once
 #include <cuda_runtime.h>
 
-/* bar.sync (Parallel Synchronization and Communication Instructions: bar): waits until `threads` of the block (a multiple of 32) have come to barrier `id` (0..15; 0 is __syncthreads's). */
+/* bar.sync (Parallel Synchronization and Communication Instructions: bar): waits until `threads` of the block (a multiple of 32) have come to barrier `id`
+ * (0..15; 0 is __syncthreads's). */
 #ifdef CUDA_EMULATOR
 #define ptx_bar_sync(id, threads) emu_barrier_wait(id, threads, 0, "bar.sync", __FILE__, __LINE__)
 #else
@@ -70,9 +71,13 @@ template <int BYTES> static __device__ __forceinline__ void ptx_cp_async(ptx_sha
   static_assert(BYTES == 4 || BYTES == 16, "from L1, or past it");
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800 /* older GPUs: never launched */
   if constexpr (BYTES == 4)
-    asm volatile("{ .reg .pred zeros; setp.ne.b32 zeros, %2, 0; cp.async.ca.shared.global [%0], [%1], 4, zeros; }" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"((int)zeros) : "memory");
+    asm volatile("{ .reg .pred zeros; setp.ne.b32 zeros, %2, 0; cp.async.ca.shared.global [%0], [%1], 4, zeros; }" ::"r"(to),
+                 "l"(__cvta_generic_to_global(from)), "r"((int)zeros)
+                 : "memory");
   else
-    asm volatile("{ .reg .pred zeros; setp.ne.b32 zeros, %2, 0; cp.async.cg.shared.global [%0], [%1], 16, zeros; }" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"((int)zeros) : "memory");
+    asm volatile("{ .reg .pred zeros; setp.ne.b32 zeros, %2, 0; cp.async.cg.shared.global [%0], [%1], 16, zeros; }" ::"r"(to),
+                 "l"(__cvta_generic_to_global(from)), "r"((int)zeros)
+                 : "memory");
 #endif
 }
 #endif

@@ -25,11 +25,10 @@ int main(void) {
 #include "common/harness/timing.h"
 #include "common/tools/calibrate/probe.h"
 
-static const char help_text[] =
-    "usage: calibrate [options]\n"
-    "  --only PREFIX   figures whose name begins so, such as latency\n"
-    "  --csv FILE      write them as CSV\n"
-    "Exit status: 0 all right, 1 a probe's result was wrong or a call failed, 2 bad input or no GPU.\n";
+static const char help_text[] = "usage: calibrate [options]\n"
+                                "  --only PREFIX   figures whose name begins so, such as latency\n"
+                                "  --csv FILE      write them as CSV\n"
+                                "Exit status: 0 all right, 1 a probe's result was wrong or a call failed, 2 bad input or no GPU.\n";
 
 enum { COPY, READ, FP32, FP16, SHARED, CONSTANTS }; /* what common/harness/gpus.h has of a GPU */
 
@@ -38,7 +37,7 @@ typedef struct session {
   workbench bench;
   const char *only, *csv_path;
   FILE *csv;
-  char stamp[300]; /* gpu, driver, CUDA, date: the first columns of every row */
+  char stamp[300];        /* gpu, driver, CUDA, date: the first columns of every row */
   double here[CONSTANTS]; /* what this GPU does, in FLOP/s or bytes per second; 0: not measured */
   int rows;
   bool wrong;
@@ -107,8 +106,13 @@ static const struct {
   const char *name, *parameter;
   int constant;
 } witnesses[] = {
-    {"copy", "", COPY},     {"copy_memcpy", "", COPY}, {"read", "", READ},
-    {"fp32_fma", "", FP32}, {"fp16_mma", "", FP16},    {"fp16_wgmma", "sustained", FP16}, {"read_shared", "ways=1", SHARED},
+    {"copy", "", COPY},
+    {"copy_memcpy", "", COPY},
+    {"read", "", READ},
+    {"fp32_fma", "", FP32},
+    {"fp16_mma", "", FP16},
+    {"fp16_wgmma", "sustained", FP16},
+    {"read_shared", "ways=1", SHARED},
 };
 
 /* Keeps the best witness of every constant. */
@@ -119,12 +123,13 @@ static void remember(double here[CONSTANTS], const probe *p, double per_second) 
 }
 
 static void compare(const machine *gpu, const double here[CONSTANTS]) {
-  static const char *const what[CONSTANTS] = {"main memory, copy, TB/s", "main memory, reads, TB/s", "fp32 multiply-adds, TFLOP/s", "fp16 on tensor cores, TFLOP/s",
-                                              "shared memory, all SMs, TB/s"};
+  static const char *const what[CONSTANTS] = {"main memory, copy, TB/s", "main memory, reads, TB/s", "fp32 multiply-adds, TFLOP/s",
+                                              "fp16 on tensor cores, TFLOP/s", "shared memory, all SMs, TB/s"};
   const gpu_limits *g = gpu_limits_of(gpu->device.name);
   printf("\n%-32s %8s %8s\n", "", "here", "gpus.h");
   for (int i = 0; i < CONSTANTS; i++) {
-    const double of_table[CONSTANTS] = {g ? g->copy_per_second : 0, g ? g->read_per_second : 0, g ? g->fp32_flops : 0, g ? g->fp16_flops : 0, g ? g->l1_per_second : 0};
+    const double of_table[CONSTANTS] = {g ? g->copy_per_second : 0, g ? g->read_per_second : 0, g ? g->fp32_flops : 0, g ? g->fp16_flops : 0,
+                                        g ? g->l1_per_second : 0};
     const double constant = of_table[i];
     if (here[i] <= 0) continue;
     printf("%-32s %8.4g ", what[i], 1e-12 * here[i]);

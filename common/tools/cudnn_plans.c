@@ -78,16 +78,52 @@ static int read_problems(settings *s, const char *shape, const char *suite, int 
 }
 
 static int parse(settings *s, int argc, char **argv) {
-  enum { SHAPE = 256, SUITE, BATCH, PASS, DTYPE, LAYOUT, ONLY, FUSE, WORKSPACE, PLANS, SECONDS, HOPELESS, ANY_MATH, DIRECT, ALL, TAG, WINNERS, APPEND, CSV, NO_CHECK, HELP };
+  enum {
+    SHAPE = 256,
+    SUITE,
+    BATCH,
+    PASS,
+    DTYPE,
+    LAYOUT,
+    ONLY,
+    FUSE,
+    WORKSPACE,
+    PLANS,
+    SECONDS,
+    HOPELESS,
+    ANY_MATH,
+    DIRECT,
+    ALL,
+    TAG,
+    WINNERS,
+    APPEND,
+    CSV,
+    NO_CHECK,
+    HELP
+  };
   static const struct option table[] = {
-      {"shape", required_argument, 0, SHAPE},     {"pass", required_argument, 0, PASS},           {"dtype", required_argument, 0, DTYPE},
-      {"layout", required_argument, 0, LAYOUT},   {"only-layout", no_argument, 0, ONLY},          {"fuse", required_argument, 0, FUSE},
-      {"plans", required_argument, 0, PLANS},     {"workspace", required_argument, 0, WORKSPACE}, {"seconds", required_argument, 0, SECONDS},
-      {"list-all", no_argument, 0, ALL},          {"tag", required_argument, 0, TAG},             {"winners", required_argument, 0, WINNERS},
-      {"append", required_argument, 0, APPEND},   {"no-check", no_argument, 0, NO_CHECK},         {"suite", required_argument, 0, SUITE},
-      {"batch", required_argument, 0, BATCH},     {"csv", required_argument, 0, CSV},             {"hopeless", no_argument, 0, HOPELESS},
-      {"help", no_argument, 0, HELP},             {"any-math", no_argument, 0, ANY_MATH},
-      {"direct", no_argument, 0, DIRECT},         {0},
+      {"shape", required_argument, 0, SHAPE},
+      {"pass", required_argument, 0, PASS},
+      {"dtype", required_argument, 0, DTYPE},
+      {"layout", required_argument, 0, LAYOUT},
+      {"only-layout", no_argument, 0, ONLY},
+      {"fuse", required_argument, 0, FUSE},
+      {"plans", required_argument, 0, PLANS},
+      {"workspace", required_argument, 0, WORKSPACE},
+      {"seconds", required_argument, 0, SECONDS},
+      {"list-all", no_argument, 0, ALL},
+      {"tag", required_argument, 0, TAG},
+      {"winners", required_argument, 0, WINNERS},
+      {"append", required_argument, 0, APPEND},
+      {"no-check", no_argument, 0, NO_CHECK},
+      {"suite", required_argument, 0, SUITE},
+      {"batch", required_argument, 0, BATCH},
+      {"csv", required_argument, 0, CSV},
+      {"hopeless", no_argument, 0, HOPELESS},
+      {"help", no_argument, 0, HELP},
+      {"any-math", no_argument, 0, ANY_MATH},
+      {"direct", no_argument, 0, DIRECT},
+      {0},
   };
   *s = (settings){.dtype = DTYPE_FP16, .layout = LAYOUT_NHWC, .check = true};
   const char *shape = NULL, *suite = NULL, *pass = "fprop";
@@ -175,10 +211,11 @@ static void print_plans(const cudnn_work *w, const cudnn_baseline *b, const cont
 }
 
 static void print_counts(const cudnn_counts *c) {
-  printf("  %s%d plans timed (%d compiled at run time) in %.1f s (%.1f building, %.1f timing); left out: %d of other math, %d hopeless, %d refused, %d over the workspace, "
+  printf("  %s%d plans timed (%d compiled at run time) in %.1f s (%.1f building, %.1f timing); left out: %d of other math, %d hopeless, %d refused, %d over "
+         "the workspace, "
          "%d not capturable, %d failed, %d wrong; %d cut\n",
-         c->from_file ? "from the winners' file: " : "", c->timed, c->runtime_built, c->seconds, c->build_seconds, c->time_seconds, c->other_math, c->hopeless, c->refused,
-         c->over_workspace, c->not_capturable, c->failed, c->wrong, c->cut);
+         c->from_file ? "from the winners' file: " : "", c->timed, c->runtime_built, c->seconds, c->build_seconds, c->time_seconds, c->other_math, c->hopeless,
+         c->refused, c->over_workspace, c->not_capturable, c->failed, c->wrong, c->cut);
   if (c->slowest_build > 1) printf("  the slowest to build: %s, %.1f s\n", c->slowest_tag, c->slowest_build);
   if (c->wrong) printf("  the fastest with a wrong result: %s, %.2f us, its worst error is %.3g times the bound\n", c->wrong_tag, c->wrong_us, c->wrong_share);
 }

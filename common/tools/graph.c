@@ -48,7 +48,8 @@ static int append(conv_graph *g, const char *text, int y[GRAPH_OPERATIONS + 1]) 
   }
   *to = 0;
   if (problem_parse(&o.problem, shape, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
-  if (*epilogue && epilogue_parse(&o.epilogue, epilogue, wrong)) return bad("OPERATION", "scale, bias, residual and one of relu, relu6, gelu, silu, each once", wrong);
+  if (*epilogue && epilogue_parse(&o.epilogue, epilogue, wrong))
+    return bad("OPERATION", "scale, bias, residual and one of relu, relu6, gelu, silu, each once", wrong);
   char why[GRAPH_ERROR];
   const int result = graph_append(g, &o, g->operations ? y[g->operations] : -1, residual, why);
   if (result < 0) return fprintf(stderr, "%s\n", why), 2;
@@ -98,7 +99,8 @@ static int time_it(const conv_graph *g, const graph_plan *plan, const conv_graph
 
 int main(int argc, char **argv) {
   enum { DTYPE = 256, SEED, NO_TIME, HELP };
-  static const struct option table[] = {{"dtype", required_argument, 0, DTYPE}, {"seed", required_argument, 0, SEED}, {"no-time", no_argument, 0, NO_TIME}, {"help", no_argument, 0, HELP}, {0}};
+  static const struct option table[] = {
+      {"dtype", required_argument, 0, DTYPE}, {"seed", required_argument, 0, SEED}, {"no-time", no_argument, 0, NO_TIME}, {"help", no_argument, 0, HELP}, {0}};
   conv_graph asked = {.dtype = DTYPE_FP32, .layout = LAYOUT_NCHW};
   bool timing = true;
   uint64_t seed = 1;

@@ -68,8 +68,7 @@ static int parse_row(const char *line, double number[], int room, char word[32])
     if (parse_number(&cursor, &value)) {
       int length = (int)strcspn(start, " \t\r\n\v\f");
       if (length > 24) length = 24;
-      for (int i = 0; i < length; i++)
-        word[i] = isprint((unsigned char)start[i]) ? start[i] : '?';
+      for (int i = 0; i < length; i++) word[i] = isprint((unsigned char)start[i]) ? start[i] : '?';
       word[length] = 0;
       return -1;
     }
@@ -120,8 +119,7 @@ static const char *filter_line(filter_set *f, int *row, char *line, char *why, s
     return why;
   }
   const int rows = f->count ? f->rows : *row;
-  for (int s = 0; s < count; s++)
-    f->value[(f->count * rows + *row) * count + s] = (float)number[s];
+  for (int s = 0; s < count; s++) f->value[(f->count * rows + *row) * count + s] = (float)number[s];
   ++*row;
   return NULL;
 }
@@ -149,8 +147,7 @@ static int filter_read(filter_set *f, const char *path) {
   if (!why) why = filter_line(f, &row, end_of_file, buffer, sizeof buffer);
   if (!why && f->count == 0) why = "expected rows of numbers, found none";
   if (why) fprintf(stderr, "%s:%d: %s\n", path, line_number, why);
-  for (int i = 0; i < f->count * f->rows * f->cols; i++)
-    f->value[i] *= (float)f->scale;
+  for (int i = 0; i < f->count * f->rows * f->cols; i++) f->value[i] *= (float)f->scale;
   free(line);
   fclose(file);
   return why ? -1 : 0;
@@ -208,8 +205,7 @@ static int prepare(const arguments *a, const pnm_image *photo, const filter_set 
     for (int n = 0; n < p->N; n++)
       for (int h = 0; h < p->H; h++) {
         const float *row = photo->value + ((size_t)n * (size_t)photo->height + (size_t)mirrored(h, photo->height)) * (size_t)photo->width;
-        for (int i = 0; i < p->W; i++)
-          *to++ = row[mirrored(i, photo->width)];
+        for (int i = 0; i < p->W; i++) *to++ = row[mirrored(i, photo->width)];
       }
     memcpy(w.data, f->value, tensor_bytes(&w));
     failed = npy_write(&w, a->w, error, sizeof error);
@@ -242,8 +238,7 @@ static void develop(pnm_image *after, const conv_tensor *y, const filter_set *f)
         double value = at[0];
         if (f->count > 1) {
           double squares = 0;
-          for (int k = 0; k < f->count; k++)
-            squares += (double)at[(size_t)k * image] * (double)at[(size_t)k * image];
+          for (int k = 0; k < f->count; k++) squares += (double)at[(size_t)k * image] * (double)at[(size_t)k * image];
           value = sqrt(squares);
         }
         *to++ = (float)(value + f->offset);
@@ -273,8 +268,7 @@ static int lay_out(pnm_image *sheet, const pnm_image *before, const pnm_image *a
   }
   if (pnm_alloc(sheet, before->planes, height + (shrunk ? GAP + detail : 0), 2 * width + GAP)) return -1;
   const size_t count = (size_t)sheet->planes * (size_t)sheet->height * (size_t)sheet->width;
-  for (size_t i = 0; i < count; i++)
-    sheet->value[i] = 1;
+  for (size_t i = 0; i < count; i++) sheet->value[i] = 1;
   for (int i = 0; i < 2; i++) {
     const int right = i * (width + GAP);
     pnm_image shown = {.height = height, .width = width};
@@ -297,8 +291,7 @@ static int finish(const arguments *a, const pnm_image *photo, const filter_set *
   int failed = tensor_alloc(&y) || pnm_alloc(&after, photo->planes, photo->height, photo->width) || npy_read(&y, a->y, error, sizeof error);
   if (!failed) {
     develop(&after, &y, f);
-    for (size_t i = 0; i < (size_t)after.planes * (size_t)after.height * (size_t)after.width; i++)
-      after.value[i] = fminf(fmaxf(after.value[i], 0), 1);
+    for (size_t i = 0; i < (size_t)after.planes * (size_t)after.height * (size_t)after.width; i++) after.value[i] = fminf(fmaxf(after.value[i], 0), 1);
     failed = lay_out(&sheet, photo, &after) || pnm_write(&after, a->after, error, sizeof error);
     if (!failed && pnm_write(&sheet, a->side, error, sizeof error)) {
       remove(a->after);
@@ -325,10 +318,8 @@ int main(int argc, char **argv) {
   const char **const value[] = {&a.filter, &a.size, &a.x, &a.w, &a.y, &a.after, &a.side};
   int option, known = 1;
   while ((option = getopt_long(argc, argv, "", table, NULL)) != -1)
-    if (option == '?')
-      known = 0;
-    else
-      *value[option] = optarg;
+    if (option == '?') known = 0;
+    else *value[option] = optarg;
   const char *command = optind + 2 == argc ? argv[optind] : "";
   a.photo = argv[argc - 1];
   const bool preparing = strcmp(command, "prepare") == 0 && a.x && a.w, finishing = strcmp(command, "finish") == 0 && a.y && a.after && a.side;

@@ -34,7 +34,9 @@ static conv_problem layer(const char *shape) {
 static void run(const conv_problem *p, conv_pass pass, const float *a, const float *b, float *out) {
   const conv_tensor shape = tensor_describe(p, pass_output(pass), DTYPE_FP32, LAYOUT_NCHW);
   const conv_inputs in = {.a_shape = tensor_describe(p, pass_input_a(pass), DTYPE_FP32, LAYOUT_NCHW),
-                          .b_shape = tensor_describe(p, pass_input_b(pass), DTYPE_FP32, LAYOUT_NCHW), .a = a, .b = b};
+                          .b_shape = tensor_describe(p, pass_input_b(pass), DTYPE_FP32, LAYOUT_NCHW),
+                          .a = a,
+                          .b = b};
   for (int64_t i = 0; i < shape.count; i++) {
     int at[4];
     tensor_coordinates(&shape, i, at);

@@ -22,8 +22,7 @@ __global__ void __launch_bounds__(THREADS) my_fprop_kernel(conv_problem p, const
       const int in_h = out_p * p.stride_h - p.pad_top + r * p.dil_h;
       const int in_w = out_q * p.stride_w - p.pad_left + s * p.dil_w;
       if (in_h < 0 || in_h >= p.H || in_w < 0 || in_w >= p.W) continue;
-      for (int c = 0; c < group_c; c++)
-        sum += x[((n * p.H + in_h) * p.W + in_w) * p.C + first_c + c] * w[((k * p.R + r) * p.S + s) * group_c + c];
+      for (int c = 0; c < group_c; c++) sum += x[((n * p.H + in_h) * p.W + in_w) * p.C + first_c + c] * w[((k * p.R + r) * p.S + s) * group_c + c];
     }
   y[((n * p.P + out_p) * p.Q + out_q) * p.K + k] = sum;
 }

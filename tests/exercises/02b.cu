@@ -40,4 +40,3 @@ cudaError_t exercise_launch(const conv_problem *p, const conv_buffers *b, cudaSt
   my_fprop_kernel<<<(outputs + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
   return cudaGetLastError();
 }
-

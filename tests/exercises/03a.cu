@@ -49,8 +49,7 @@ __global__ void __launch_bounds__(THREADS) my_fprop_kernel(conv_problem p, const
     for (int i = threadIdx.y * TILE_Q + threadIdx.x; i < p.R * p.S; i += THREADS) filter[i] = w[(k * group_c + c) * p.R * p.S + i];
     __syncthreads(); /* pixels and filter are there */
     for (int r = 0; r < p.R; r++)
-      for (int s = 0; s < p.S; s++)
-        sum += tile[(threadIdx.y * h.stride + r * h.dil) * h.width + threadIdx.x * p.stride_w + s * p.dil_w] * filter[r * p.S + s];
+      for (int s = 0; s < p.S; s++) sum += tile[(threadIdx.y * h.stride + r * h.dil) * h.width + threadIdx.x * p.stride_w + s * p.dil_w] * filter[r * p.S + s];
     __syncthreads(); /* nobody reads them any more */
   }
   if (out_p < p.P && out_q < p.Q) y[((n * p.K + k) * p.P + out_p) * p.Q + out_q] = sum;

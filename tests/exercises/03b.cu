@@ -9,7 +9,7 @@ enum { PIXEL_PITCH = CHANNELS + 1, FILTER_PITCH = FILTERS + 4 };
 /* y[n,p,q,k] = sum over r,s,c of x[n,h,w,c] * w[k,r,s,c]
  * x: [N][H][W][C]   w: [K][R][S][C / groups]   y: [N][P][Q][K] */
 __global__ void __launch_bounds__(THREADS) my_fprop_kernel(conv_problem p, const float *x, const float *w, float *y) {
-  __shared__ float pixels[PIXELS][PIXEL_PITCH];                /* read by a warp: 4 pixels, banks 0 1 2 3 behind each other */
+  __shared__ float pixels[PIXELS][PIXEL_PITCH];                 /* read by a warp: 4 pixels, banks 0 1 2 3 behind each other */
   __shared__ alignas(16) float filters[CHANNELS][FILTER_PITCH]; /* written by a warp: 8 channels, 4 banks apart, of 4 filters */
   const int group_c = p.C / p.groups, group_k = p.K / p.groups, tiles_k = (group_k + FILTERS - 1) / FILTERS;
   const int group = blockIdx.x / tiles_k % p.groups, first_k = blockIdx.x % tiles_k * FILTERS;
@@ -44,8 +44,7 @@ __global__ void __launch_bounds__(THREADS) my_fprop_kernel(conv_problem p, const
         __syncthreads(); /* nobody reads them any more */
       }
   for (int j = 0; j < EACH; j++)
-    if (first_pixel + my_pixel < all_pixels && first_k + my_k + j < group_k)
-      y[(first_pixel + my_pixel) * p.K + group * group_k + first_k + my_k + j] = sum[j];
+    if (first_pixel + my_pixel < all_pixels && first_k + my_k + j < group_k) y[(first_pixel + my_pixel) * p.K + group * group_k + first_k + my_k + j] = sum[j];
 }
 
 cudaError_t exercise_launch(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {

@@ -7,19 +7,22 @@
 #include <stdlib.h>
 
 #include "05_im2col_gemm/im2col.h"
+#include "common/conv/reference.h"
 #include "common/harness/buffers.h"
 #include "common/harness/machine.h"
 #include "common/harness/plan.h"
-#include "common/conv/reference.h"
 
 /* ---------------------------------------------------------------- the library */
 
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 #define LIBRARY "libcublas.so." TEXT(CUBLAS_VER_MAJOR)
-#define CUBLAS_FUNCTIONS(F)                                                                                 \
-  F(cublasCreate_v2) F(cublasDestroy_v2) F(cublasGetProperty) F(cublasGetStatusString) F(cublasSetMathMode) \
-  F(cublasSetStream_v2) F(cublasSetWorkspace_v2) F(cublasSgemm_v2) F(cublasSgemmStridedBatched)
+/* clang-format off */
+#define CUBLAS_FUNCTIONS(F)                                                                                                                               \
+  F(cublasCreate_v2)                                                                                                                                      \
+  F(cublasDestroy_v2) F(cublasGetProperty) F(cublasGetStatusString) F(cublasSetMathMode) F(cublasSetStream_v2) F(cublasSetWorkspace_v2) F(cublasSgemm_v2) \
+      F(cublasSgemmStridedBatched)
+/* clang-format on */
 
 static struct {
 #define FIELD(name) __typeof__(name) *p_##name;
@@ -58,7 +61,7 @@ typedef struct bench {
   conv_tensor host[3]; /* x, w, and room for a result */
   float *product;      /* room for a result as [K][N*P*Q] */
   conv_reference reference;
-  buffer_sets sets;    /* the workspace is the columns, and behind them the kernels' own */
+  buffer_sets sets; /* the workspace is the columns, and behind them the kernels' own */
   size_t columns_bytes;
   cublasHandle_t handle;
   void *scratch;
@@ -72,7 +75,7 @@ struct method {
   enqueue_method *enqueue;
   bool reads_columns, transposed; /* transposed: its y is [K][N*P*Q], not [N][K][P*Q] */
   cublasMath_t math;
-  const conv_kernel *kernel;      /* a whole convolution; else NULL */
+  const conv_kernel *kernel; /* a whole convolution; else NULL */
 };
 
 static cudaError_t by_im2col(const bench *b, const method *m, const conv_plan *plan, const conv_buffers *view, cudaStream_t stream) {

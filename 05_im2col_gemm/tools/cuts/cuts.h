@@ -18,8 +18,8 @@ typedef struct cut {
   size_t workspace; /* bytes */
   bool chosen;      /* by the model */
   bool right;
-  double first_us;             /* of a launch on its own */
-  double us, us_min, us_max;   /* median of ROUNDS samples; 0: not timed */
+  double first_us;           /* of a launch on its own */
+  double us, us_min, us_max; /* median of ROUNDS samples; 0: not timed */
 } cut;
 
 /* A problem, and the cuts of one kernel that were tried on it. */

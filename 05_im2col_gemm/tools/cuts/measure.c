@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/harness/buffers.h"
-#include "common/conv/reference.h"
-#include "common/harness/timing.h"
 #include "05_im2col_gemm/tools/cuts/cuts.h"
+#include "common/conv/reference.h"
 #include "common/conv/verify.h"
+#include "common/harness/buffers.h"
+#include "common/harness/timing.h"
 
 enum { LEAST_LAUNCHES = 3 /* in a sample */ };
 static const double kept = 1.15, kept_us = 3; /* slower than 1.15 times the fastest and 3 us, alone: not timed */
@@ -23,8 +23,8 @@ typedef struct bench {
   conv_pass pass;
   conv_tensor host[3]; /* shapes, no memory */
   buffer_sets sets;
-  double *value;     /* the reference's */
-  float *scale;      /* and what it tells beside */
+  double *value; /* the reference's */
+  float *scale;  /* and what it tells beside */
   unsigned *counter;
   cudaStream_t stream;
   cudaEvent_t start, stop;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "05_im2col_gemm/split.h"
-#include "common/conv/random.h"
 #include "05_im2col_gemm/tools/cuts/cuts.h"
+#include "common/conv/random.h"
 
 extern const cut_kernel split_cuts, classes_cuts, pixels_cuts;
 static const cut_kernel *const kernels[CUT_KERNELS] = {&split_cuts, &classes_cuts, &pixels_cuts};
@@ -86,10 +86,13 @@ double model_loss(const cut_trial *t, cut *choice) {
   return loss_with(t, &g, &h200_prices, choice);
 }
 
-bool is_suite(const char *suite, const char *name) { return strncmp(suite, name, strlen(name)) == 0 && (suite[strlen(name)] == 0 || suite[strlen(name)] == ':'); }
+bool is_suite(const char *suite, const char *name) {
+  return strncmp(suite, name, strlen(name)) == 0 && (suite[strlen(name)] == 0 || suite[strlen(name)] == ':');
+}
 
 enum { PRICES = sizeof(prices) / sizeof(double) };
-static const char *const price_names[PRICES] = {"share, 1 quarter", "share, 2 quarters", "share, 3 quarters", "share, full", "wide", "block", "launch", "bytes", "scattered"};
+static const char *const price_names[PRICES] = {"share, 1 quarter", "share, 2 quarters", "share, 3 quarters", "share, full", "wide", "block", "launch", "bytes",
+                                                "scattered"};
 
 /* What is to be small: the mean loss in per cent, and a twentieth of the worst. */
 static double score_of(const cut_trial *trials, const matrix_product *products, int count, const char *suite, const prices *now, double *mean, double *worst) {

@@ -14,7 +14,8 @@
 /* Environment: EMU_ADDR2LINE=program   finds source lines instead of addr2line
  *
  * What it cannot see: races in global memory on single bytes, and between threads of one block where one reads first and another then writes, or
- * where others have read before; a missing __syncwarp after one of only some lanes; copies that the compiler makes with memcpy; an index too large for a __constant__ array behind a pointer. */
+ * where others have read before; a missing __syncwarp after one of only some lanes; copies that the compiler makes with memcpy; an index too large for a
+ * __constant__ array behind a pointer. */
 
 /* ---- defects ---- */
 
@@ -28,9 +29,9 @@ static inline bool emu_writes_memory(emu_access_kind kind) { return kind == EMU_
 /* Who else took part in a race. */
 typedef struct emu_other {
   emu_access_kind access;
-  const void *pc;      /* NULL: unknown */
-  int thread;          /* index within its block; -1: unknown */
-  long long block;     /* -1: the same block; -2: several blocks; EMU_EARLIER */
+  const void *pc;  /* NULL: unknown */
+  int thread;      /* index within its block; -1: unknown */
+  long long block; /* -1: the same block; -2: several blocks; EMU_EARLIER */
 } emu_other;
 
 enum { EMU_EARLIER = -3 }; /* in place of a block: an earlier launch */
@@ -40,10 +41,10 @@ void emu_check_note(emu_defect_kind kind, const void *pc, const emu_other *other
 void emu_check_print(emu_launch *launch); /* all that were noted; the launch fails if there were any */
 
 /* Notes it and drops the block: the access itself would fault, or spoil memory. */
-#define EMU_CHECK_STOP(...)        \
-  do {                             \
-    emu_check_note(__VA_ARGS__);   \
-    emu_abandon_block();           \
+#define EMU_CHECK_STOP(...)      \
+  do {                           \
+    emu_check_note(__VA_ARGS__); \
+    emu_abandon_block();         \
   } while (0)
 
 /* Program counters as 32-bit offsets. */
@@ -55,7 +56,7 @@ static inline const void *emu_long_pc(uint32_t pc) { return pc == 0 ? NULL : __e
 
 enum { EMU_BLOCK_BITS = 24, EMU_SERIALS = 127 };
 #define EMU_BLOCK_MASK ((1u << EMU_BLOCK_BITS) - 1)
-#define EMU_SEVERAL EMU_BLOCK_MASK            /* in place of a block: more than one */
+#define EMU_SEVERAL EMU_BLOCK_MASK             /* in place of a block: more than one */
 #define EMU_SEEN_ATOMIC (1u << EMU_BLOCK_BITS) /* the access was atomic */
 
 /* Who came by at 4 bytes of global memory: 7 bits launch, 1 bit atomic, 24 bits block. 0: nobody. Words of earlier launches are stale. */
@@ -71,12 +72,12 @@ typedef struct emu_who {
 typedef struct emu_shadow {
   uintptr_t start;
   size_t bytes;
-  uint8_t *state;      /* of each 4 bytes: low 4 bits which may be touched, high 4 bits which have been written */
-  emu_seen *seen;      /* of each 4 bytes, by accesses of 4 bytes or more; behind them: of each 2 bytes, by accesses of 2 */
-  emu_who *who;        /* the same */
-  bool *has_halves;    /* somebody made an access of 2 bytes */
-  uint64_t serial;     /* "allocation 3" */
-  bool marked;         /* it has named arrays, and the rest is out of bounds */
+  uint8_t *state;   /* of each 4 bytes: low 4 bits which may be touched, high 4 bits which have been written */
+  emu_seen *seen;   /* of each 4 bytes, by accesses of 4 bytes or more; behind them: of each 2 bytes, by accesses of 2 */
+  emu_who *who;     /* the same */
+  bool *has_halves; /* somebody made an access of 2 bytes */
+  uint64_t serial;  /* "allocation 3" */
+  bool marked;      /* it has named arrays, and the rest is out of bounds */
 } emu_shadow;
 
 /* 4-byte groups, and four more that nobody may touch: a 16-byte access at the end looks there. */
@@ -89,7 +90,7 @@ static inline size_t emu_entries(const emu_shadow *s) { return 3 * emu_groups(s)
 void emu_pages_take(emu_shadow *s);
 void emu_pages_give(const emu_shadow *s);
 
-emu_shadow *emu_shadow_at(uintptr_t address); /* the last that starts at or before it; NULL if there is none */
+emu_shadow *emu_shadow_at(uintptr_t address);     /* the last that starts at or before it; NULL if there is none */
 void emu_shadow_begin_launch(emu_launch *launch); /* gives it its mark */
 uint64_t emu_shadow_oldest(void);                 /* serial of the first launch whose mark has not been given again */
 void emu_shadow_allocated(void *start, size_t bytes, uint64_t serial, bool pinned);
@@ -100,7 +101,7 @@ void emu_shadow_set(emu_shadow *s, size_t offset, size_t bytes, uint8_t clear, u
 
 /* check_arrays.c */
 void emu_arrays_mark(const void *start, size_t bytes, const char *name);
-void emu_arrays_unmark(const void *start, size_t bytes);              /* its contents count as unwritten */
+void emu_arrays_unmark(const void *start, size_t bytes); /* its contents count as unwritten */
 void emu_arrays_forget(const emu_shadow *s);
 void emu_arrays_describe(const emu_shadow *s, size_t offset, char *text, size_t room); /* "x, byte 12" */
 
@@ -110,12 +111,12 @@ enum { EMU_CELLS = EMU_ARENA / 4, EMU_WARPS = EMU_MAX_THREADS / EMU_WARP };
 
 /* 4 bytes of shared memory; or, where some access was smaller, one. */
 typedef struct emu_cell {
-  uint32_t stamp;      /* the block it is about; else all of it is stale: nobody has written or read */
+  uint32_t stamp; /* the block it is about; else all of it is stale: nobody has written or read */
   uint32_t write_clock, write_pc;
-  uint32_t readers;    /* warps that have read it since it was written */
+  uint32_t readers; /* warps that have read it since it was written */
   uint16_t write_thread;
   bool written, atomic, split;
-  bool pending;        /* a copy into it is under way */
+  bool pending; /* a copy into it is under way */
 } emu_cell;
 
 /* One warp's reads of a cell. */
@@ -128,7 +129,7 @@ typedef struct emu_reads {
 /* A thread's last fences, newest first: in which epoch of its warp, and up to which time its own writes are published (see check_order.c). */
 enum { EMU_FENCES = 4 };
 typedef struct emu_fences {
-  uint32_t stamp;                  /* the block they are of */
+  uint32_t stamp; /* the block they are of */
   int count;
   struct {
     uint32_t epoch, upto;
@@ -142,34 +143,34 @@ enum { EMU_CACHED = 16 };
 typedef struct emu_checker {
   emu_worker *worker;
   uintptr_t arena;
-  const uint8_t *shared_allowed;   /* of each 4 bytes of the arena: which may be touched, this launch */
-  uint32_t stamp;                  /* of its block */
-  uint32_t block;                  /* its block's word in emu_seen */
-  bool fenced;                     /* the block has run __threadfence */
-  emu_cell *cells;                 /* one for each 4 bytes, then one for each byte */
-  emu_reads *reads[EMU_WARPS];     /* the same for each warp */
+  const uint8_t *shared_allowed; /* of each 4 bytes of the arena: which may be touched, this launch */
+  uint32_t stamp;                /* of its block */
+  uint32_t block;                /* its block's word in emu_seen */
+  bool fenced;                   /* the block has run __threadfence */
+  emu_cell *cells;               /* one for each 4 bytes, then one for each byte */
+  emu_reads *reads[EMU_WARPS];   /* the same for each warp */
   /* clock[a][b]: up to where warp a has seen what warp b did. Its own time is clock[a][a] + 1: what its lanes did since they last met. */
   uint32_t clock[EMU_WARPS][EMU_WARPS];
-  emu_shadow cache[EMU_CACHED];    /* copies, found by address bits 12 to 15 */
+  emu_shadow cache[EMU_CACHED]; /* copies, found by address bits 12 to 15 */
 
   /* check_order.c: published[a][b], once the block has fenced: up to where what warp b did is published, as far as warp a knows. */
   uint32_t published[EMU_WARPS][EMU_WARPS];
   emu_fences fences[EMU_MAX_THREADS];
-  struct emu_party *party;         /* the block, if it takes part in order between blocks */
-  const void *atomic, *race_pc;    /* the address of the atomic under way; of a race that was reported */
+  struct emu_party *party;      /* the block, if it takes part in order between blocks */
+  const void *atomic, *race_pc; /* the address of the atomic under way; of a race that was reported */
 
   /* check_overlap.c: while `watching`, accesses to global memory are all looked at, and the cache is empty. */
   bool watching, early_trigger;
   unsigned waits;
   struct {
-    uint32_t lanes, clock;         /* of a warp that waited: which lanes, and its time when the first did */
+    uint32_t lanes, clock; /* of a warp that waited: which lanes, and its time when the first did */
   } waited[EMU_WARPS];
 } emu_checker;
 
 /* check_order.c */
 void emu_order_fence(void);
-void emu_order_release(emu_checker *c, const void *address);              /* before an atomic */
-void emu_order_acquire(emu_checker *c, const void *address, bool always); /* after it; always: of whatever is released there, now or later */
+void emu_order_release(emu_checker *c, const void *address);                          /* before an atomic */
+void emu_order_acquire(emu_checker *c, const void *address, bool always);             /* after it; always: of whatever is released there, now or later */
 bool emu_order_knows(emu_checker *c, uint32_t block, unsigned thread, uint32_t when); /* of that write, or of one of EMU_SEVERAL's */
 void emu_order_meet(emu_checker *c, uint32_t warps, int count);
 void emu_order_end_launch(void);

@@ -10,7 +10,10 @@ typedef struct type_text {
 } type_text;
 
 typedef struct bounds_site {
-  struct { const char *file; uint32_t line, column; } where;
+  struct {
+    const char *file;
+    uint32_t line, column;
+  } where;
   const type_text *array, *index;
 } bounds_site;
 

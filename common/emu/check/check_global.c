@@ -102,7 +102,7 @@ static emu_shadow *variable_at(uintptr_t address) {
   return s != NULL && address - s->start < s->bytes ? s : NULL;
 }
 
-static uint32_t mark;         /* of this launch */
+static uint32_t mark; /* of this launch */
 static uint64_t oldest;
 
 uint64_t emu_shadow_oldest(void) { return oldest; }

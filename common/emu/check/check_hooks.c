@@ -23,7 +23,8 @@ static inline bool quiet(const emu_checker *c, const emu_seen *seen, emu_access_
 }
 
 /* A read or write of 4 bytes of global memory, or of 2, that may be, and that nobody gets in the way of: notes it. Other cases are for check_global.c. */
-static inline __attribute__((always_inline)) bool global_in_order(const emu_checker *c, const emu_shadow *s, size_t offset, size_t bytes, emu_access_kind kind, const void *pc) {
+static inline __attribute__((always_inline)) bool global_in_order(const emu_checker *c, const emu_shadow *s, size_t offset, size_t bytes, emu_access_kind kind,
+                                                                  const void *pc) {
   const size_t group = offset / 4, halves = emu_groups(s) + 2 * group, entry = bytes == 4 ? group : emu_groups(s) + offset / 2;
   const uint32_t me = c->block, reader = load(&s->seen[entry].reader), who = emu_short_pc(pc) << 10 | emu_self->number;
   const uint8_t may = (uint8_t)(bytes == 4 ? 0x0F : 3 << offset % 4), written = (uint8_t)(may << 4), wanted = kind == EMU_READ ? may | written : may;
@@ -121,12 +122,9 @@ static inline __attribute__((always_inline)) bool in_order(emu_checker *c, uintp
 static __attribute__((noinline, cold)) void stop_misaligned(const emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc) {
   char where[96];
   const emu_shadow *s = emu_shadow_at(address);
-  if (address - c->arena < EMU_ARENA)
-    snprintf(where, sizeof where, "shared memory, byte %zu", (size_t)(address - c->arena));
-  else if (s != NULL && address - s->start < s->bytes)
-    emu_arrays_describe(s, address - s->start, where, sizeof where);
-  else
-    snprintf(where, sizeof where, "address 0x%zx", (size_t)address);
+  if (address - c->arena < EMU_ARENA) snprintf(where, sizeof where, "shared memory, byte %zu", (size_t)(address - c->arena));
+  else if (s != NULL && address - s->start < s->bytes) emu_arrays_describe(s, address - s->start, where, sizeof where);
+  else snprintf(where, sizeof where, "address 0x%zx", (size_t)address);
   EMU_CHECK_STOP(EMU_MISALIGNED, pc, NULL, "%s: no multiple of %zu, as a %zu-byte %s needs", where, bytes, bytes, emu_reads_memory(kind) ? "read" : "write");
 }
 
@@ -167,13 +165,13 @@ void emu_hook_atomic_done(const void *address) {
 }
 
 #define HERE __builtin_return_address(0)
-#define HOOKS(n)                                                                              \
-  void __tsan_read##n(void *p) { look(p, n, EMU_READ, HERE); }                                \
-  void __tsan_write##n(void *p) { look(p, n, EMU_WRITE, HERE); }                              \
-  void __tsan_volatile_read##n(void *p) { emu_hook_access(p, n, EMU_VOLATILE_READ, HERE); }   \
-  void __tsan_volatile_write##n(void *p) { emu_hook_access(p, n, EMU_VOLATILE_WRITE, HERE); } \
-  void __tsan_unaligned_read##n(void *p) { emu_hook_access(p, n, EMU_READ, HERE); }           \
-  void __tsan_unaligned_write##n(void *p) { emu_hook_access(p, n, EMU_WRITE, HERE); }         \
+#define HOOKS(n)                                                                                      \
+  void __tsan_read##n(void *p) { look(p, n, EMU_READ, HERE); }                                        \
+  void __tsan_write##n(void *p) { look(p, n, EMU_WRITE, HERE); }                                      \
+  void __tsan_volatile_read##n(void *p) { emu_hook_access(p, n, EMU_VOLATILE_READ, HERE); }           \
+  void __tsan_volatile_write##n(void *p) { emu_hook_access(p, n, EMU_VOLATILE_WRITE, HERE); }         \
+  void __tsan_unaligned_read##n(void *p) { emu_hook_access(p, n, EMU_READ, HERE); }                   \
+  void __tsan_unaligned_write##n(void *p) { emu_hook_access(p, n, EMU_WRITE, HERE); }                 \
   void __tsan_unaligned_volatile_read##n(void *p) { emu_hook_access(p, n, EMU_VOLATILE_READ, HERE); } \
   void __tsan_unaligned_volatile_write##n(void *p) { emu_hook_access(p, n, EMU_VOLATILE_WRITE, HERE); }
 HOOKS(1)

@@ -31,15 +31,15 @@ enum { BUCKETS = 1024, MOST_BYTES = 512 << 20, MOST_ACQUIRES = 4096 };
 typedef struct release {
   struct release *next;
   uintptr_t address;
-  uint64_t number;   /* counts the launch's releases, from 1 */
-  uint32_t upto[];   /* for each thread of the block: its writes up to this time */
+  uint64_t number; /* counts the launch's releases, from 1 */
+  uint32_t upto[]; /* for each thread of the block: its writes up to this time */
 } release;
 
 /* An atomic that learned what was released at its address, but for numbers from `number` on. */
 typedef struct acquire {
   uintptr_t address;
   uint64_t number;
-  uint32_t epoch;    /* its warp's, when it was done */
+  uint32_t epoch; /* its warp's, when it was done */
   unsigned thread;
 } acquire;
 
@@ -54,9 +54,9 @@ typedef struct emu_party {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static party *parties, *buckets[BUCKETS];
-static uint64_t releases;   /* of this launch; atomic */
+static uint64_t releases; /* of this launch; atomic */
 static size_t bytes;
-static bool overflow;       /* there was more than we keep */
+static bool overflow; /* there was more than we keep */
 
 static void *keep(void *old, size_t old_bytes, size_t new_bytes) {
   bytes += new_bytes - old_bytes;

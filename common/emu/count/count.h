@@ -22,13 +22,13 @@ typedef struct emu_touch {
 
 /* One memory instruction: its program counter and what all its requests cost. */
 typedef struct emu_instruction {
-  const void *pc;           /* NULL: a free place in the table */
+  const void *pc; /* NULL: a free place in the table */
   emu_space space;
-  emu_access_kind kind;     /* read, write or atomic */
-  uint32_t bytes;           /* per lane */
+  emu_access_kind kind; /* read, write or atomic */
+  uint32_t bytes;       /* per lane */
   uint64_t requests, lanes, sectors, wavefronts;
   char array[32];
-  const char *file;         /* filled in by the report */
+  const char *file; /* filled in by the report */
   int line;
 } emu_instruction;
 
@@ -36,10 +36,10 @@ enum { EMU_INSTRUCTIONS = 4096 };
 
 /* What was counted in a launch; each worker has its own until the end. */
 typedef struct emu_counts {
-  emu_instruction instruction[EMU_INSTRUCTIONS];  /* by a hash of the program counter */
-  uint64_t asked_read, asked_written;             /* bytes, all blocks */
-  uint64_t distinct_read, distinct_written;       /* bytes, all blocks: what had to come from memory and go there at least once */
-  uint64_t sampled;                               /* blocks that ran in lockstep */
+  emu_instruction instruction[EMU_INSTRUCTIONS]; /* by a hash of the program counter */
+  uint64_t asked_read, asked_written;            /* bytes, all blocks */
+  uint64_t distinct_read, distinct_written;      /* bytes, all blocks: what had to come from memory and go there at least once */
+  uint64_t sampled;                              /* blocks that ran in lockstep */
 } emu_counts;
 
 /* Adds one request: n lanes' accesses by one instruction. */
@@ -50,7 +50,7 @@ unsigned emu_wavefronts(const emu_touch *const touch[], int n); /* shared memory
 /* count_step.c */
 void emu_step_begin_block(emu_worker *w);
 void emu_step_end_block(emu_worker *w);
-void emu_step_pause(bool pause);     /* the running thread does not stop at basic blocks */
+void emu_step_pause(bool pause); /* the running thread does not stop at basic blocks */
 void emu_step_make_ready(emu_worker *w, emu_thread *t);
 emu_thread *emu_step_take_ready(emu_worker *w);
 void emu_step_log(emu_worker *w, const emu_touch *touch);
@@ -59,15 +59,18 @@ void emu_step_log(emu_worker *w, const emu_touch *touch);
 typedef struct emu_counter {
   emu_worker *worker;
   emu_counts counts;
-  uint32_t stamp;                      /* of the launch, in emu_seen */
+  uint32_t stamp; /* of the launch, in emu_seen */
   emu_shadow cache[EMU_CACHED];
   /* lockstep */
-  uint32_t ready[EMU_WARPS];           /* lanes that can go on */
-  uint32_t group;                      /* lanes of the current warp that still have to take this step */
+  uint32_t ready[EMU_WARPS]; /* lanes that can go on */
+  uint32_t group;            /* lanes of the current warp that still have to take this step */
   unsigned warp;
-  uintptr_t pc[EMU_MAX_THREADS];       /* the basic block that each thread is about to run */
-  uint32_t depth[EMU_MAX_THREADS];     /* of its stack: threads inside a called function go first */
-  struct { emu_touch *at; int count, room; } log[EMU_WARP]; /* what each lane has accessed in this step */
+  uintptr_t pc[EMU_MAX_THREADS];   /* the basic block that each thread is about to run */
+  uint32_t depth[EMU_MAX_THREADS]; /* of its stack: threads inside a called function go first */
+  struct {
+    emu_touch *at;
+    int count, room;
+  } log[EMU_WARP]; /* what each lane has accessed in this step */
 } emu_counter;
 
 /* A launch that has been counted. */
@@ -76,8 +79,8 @@ typedef struct emu_counted {
   emu_site where;
   dim3 grid, block;
   size_t shared_bytes;
-  double flops;                        /* 0: nobody said */
-  const char *whose;                   /* "": nobody said */
+  double flops;      /* 0: nobody said */
+  const char *whose; /* "": nobody said */
   uint64_t blocks;
   emu_counts counts;
 } emu_counted;
@@ -91,4 +94,4 @@ void emu_count_json(const emu_counted *launch);
 int emu_count_rows(const emu_counted *launch, emu_instruction *rows, int room); /* by line; equal ones merged */
 
 /* What a GPU can do at best. */
-const gpu_limits *emu_count_gpu(void);    /* GPU=name; NULL if unknown */
+const gpu_limits *emu_count_gpu(void); /* GPU=name; NULL if unknown */

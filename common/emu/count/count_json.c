@@ -47,8 +47,9 @@ void emu_count_json(const emu_counted *launch) {
   fprintf(file, ", \"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"shared_bytes\": %zu, \"blocks\": %llu, \"blocks_counted\": %llu,\n", launch->grid.x,
           launch->grid.y, launch->grid.z, launch->block.x, launch->block.y, launch->block.z, launch->shared_bytes, (unsigned long long)launch->blocks,
           (unsigned long long)c->sampled);
-  fprintf(file, " \"bytes_loaded\": %llu, \"bytes_stored\": %llu, \"distinct_bytes_loaded\": %llu, \"distinct_bytes_stored\": %llu,"
-                " \"flops_of_problem\": %.17g,\n",
+  fprintf(file,
+          " \"bytes_loaded\": %llu, \"bytes_stored\": %llu, \"distinct_bytes_loaded\": %llu, \"distinct_bytes_stored\": %llu,"
+          " \"flops_of_problem\": %.17g,\n",
           (unsigned long long)c->asked_read, (unsigned long long)c->asked_written, (unsigned long long)c->distinct_read,
           (unsigned long long)c->distinct_written, launch->flops);
   fputs(" \"instructions\": [", file);

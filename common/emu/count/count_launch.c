@@ -22,7 +22,7 @@ static struct done {
   const void *function;
   dim3 grid, block;
   size_t shared_bytes;
-} *done;
+} * done;
 
 static emu_counter *counters[EMU_MAX_WORKERS];
 static int counter_count;
@@ -62,8 +62,14 @@ static void launch_begin(emu_launch *launch) {
   if (!is_new(call)) return;
   current = calloc(1, sizeof *current);
   if (current == NULL) abort();
-  *current = (emu_counted){.name = call->name, .where = call->where, .grid = call->grid, .block = call->block, .shared_bytes = call->shared_bytes,
-                           .flops = work, .whose = whose, .blocks = launch->block_count};
+  *current = (emu_counted){.name = call->name,
+                           .where = call->where,
+                           .grid = call->grid,
+                           .block = call->block,
+                           .shared_bytes = call->shared_bytes,
+                           .flops = work,
+                           .whose = whose,
+                           .blocks = launch->block_count};
 }
 
 static void add_row(emu_counts *to, const emu_instruction *row) {
@@ -182,9 +188,7 @@ void emu_count_see(const void *pointer, size_t bytes, emu_access_kind kind, cons
   if (c->worker->stepping && touch.space != EMU_OTHER) emu_step_log(c->worker, &touch);
 }
 
-static void access_unseen(const void *address, size_t bytes, bool writes, const void *pc) {
-  emu_count_see(address, bytes, writes ? EMU_WRITE : EMU_READ, pc);
-}
+static void access_unseen(const void *address, size_t bytes, bool writes, const void *pc) { emu_count_see(address, bytes, writes ? EMU_WRITE : EMU_READ, pc); }
 
 /* cp.async: a load of what it reads (nothing, where zeros take its place) and a store to shared memory. */
 static void async_issue(const void *dst, const void *src, size_t bytes, size_t src_bytes, const void *pc) {

@@ -5,8 +5,8 @@
  * access of each is one request, the second of each the next one. */
 #include <stdlib.h>
 
-#include "common/emu/count/count.h"
 #include "common/emu/check/hooks.h"
+#include "common/emu/count/count.h"
 
 static __thread emu_counter *stepping;
 

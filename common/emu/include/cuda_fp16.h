@@ -8,7 +8,9 @@
 
 #ifdef __cplusplus
 
-typedef struct __half_raw { unsigned short x; } __half_raw;
+typedef struct __half_raw {
+  unsigned short x;
+} __half_raw;
 
 struct __half {
   unsigned short bits;
@@ -115,9 +117,9 @@ EMU_HALF_COMPARE(__hge, >=)
 #undef EMU_HALF_COMPARE
 static inline bool __hne(__half a, __half b) { return __half2float(a) < __half2float(b) || __half2float(a) > __half2float(b); }
 
-#define EMU_HALF_OPERATOR(op, name, name2)                                                  \
-  static inline __half operator op(const __half &a, const __half &b) { return name(a, b); } \
-  static inline __half &operator op##=(__half &a, const __half &b) { return a = name(a, b); } \
+#define EMU_HALF_OPERATOR(op, name, name2)                                                      \
+  static inline __half operator op(const __half &a, const __half &b) { return name(a, b); }     \
+  static inline __half &operator op##=(__half &a, const __half &b) { return a = name(a, b); }   \
   static inline __half2 operator op(const __half2 &a, const __half2 &b) { return name2(a, b); } \
   static inline __half2 &operator op##=(__half2 &a, const __half2 &b) { return a = name2(a, b); }
 EMU_HALF_OPERATOR(+, __hadd, __hadd2)

@@ -45,19 +45,15 @@ constexpr size_t emu_greatest(std::initializer_list<size_t> values) {
 }
 
 /* What the rewriter puts into a kernel with __launch_bounds__(threads, ...): computed when the program starts. */
-template <typename... T>
-constexpr unsigned emu_first(unsigned long long threads, T...) { return (unsigned)threads; }
-template <auto kernel, unsigned threads>
-struct emu_bound {
+template <typename... T> constexpr unsigned emu_first(unsigned long long threads, T...) { return (unsigned)threads; }
+template <auto kernel, unsigned threads> struct emu_bound {
   static const bool known;
   static const char *text() { return __PRETTY_FUNCTION__; }
 };
-template <auto kernel, unsigned threads>
-const bool emu_bound<kernel, threads>::known = emu_set_bound((const void *)kernel, threads, text());
+template <auto kernel, unsigned threads> const bool emu_bound<kernel, threads>::known = emu_set_bound((const void *)kernel, threads, text());
 
 /* kernel<<<grid, block, shared_bytes, stream>>> waiting for its arguments. */
-template <typename... P>
-struct emu_pending_launch {
+template <typename... P> struct emu_pending_launch {
   void (*kernel)(P...);
   emu_call call;
 
@@ -73,23 +69,17 @@ struct emu_pending_launch {
 
 /* What the rewriter makes of the part up to >>>. A template needs its arguments written out: kernel<float, 16><<<...>>>. */
 template <typename... P>
-emu_pending_launch<P...> emu_configure(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes = 0,
-                                       cudaStream_t stream = nullptr, const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
+emu_pending_launch<P...> emu_configure(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t stream = nullptr,
+                                       const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
   return {kernel, {(const void *)kernel, name, {file, line}, grid, block, shared_bytes, stream, nullptr, nullptr, 0, 0}};
 }
 
 /* emu_numbers<n>::list is emu_list<0, 1, ... n - 1>. */
-template <size_t... I>
-struct emu_list {};
-template <size_t n, size_t... I>
-struct emu_numbers : emu_numbers<n - 1, n - 1, I...> {};
-template <size_t... I>
-struct emu_numbers<0, I...> {
-  typedef emu_list<I...> list;
-};
+template <size_t... I> struct emu_list {};
+template <size_t n, size_t... I> struct emu_numbers : emu_numbers<n - 1, n - 1, I...> {};
+template <size_t... I> struct emu_numbers<0, I...> { typedef emu_list<I...> list; };
 
-template <typename... P, size_t... I>
-void emu_launch_array(emu_pending_launch<P...> pending, void **arguments, emu_list<I...>) {
+template <typename... P, size_t... I> void emu_launch_array(emu_pending_launch<P...> pending, void **arguments, emu_list<I...>) {
   pending((*static_cast<P *>(arguments[I]))...);
 }
 
@@ -98,7 +88,8 @@ template <typename... P>
 cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **arguments, size_t shared_bytes = 0, cudaStream_t stream = nullptr,
                              const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
   cudaGetLastError();
-  emu_launch_array(emu_configure("cudaLaunchKernel", kernel, grid, block, shared_bytes, stream, file, line), arguments, typename emu_numbers<sizeof...(P)>::list());
+  emu_launch_array(emu_configure("cudaLaunchKernel", kernel, grid, block, shared_bytes, stream, file, line), arguments,
+                   typename emu_numbers<sizeof...(P)>::list());
   return cudaPeekAtLastError();
 }
 
@@ -111,8 +102,7 @@ struct emu_config {
 };
 
 /* The same with attributes; arguments convert to the parameters' types. */
-template <typename... P, typename... A>
-cudaError_t cudaLaunchKernelEx(emu_config by, void (*kernel)(P...), A &&...arguments) {
+template <typename... P, typename... A> cudaError_t cudaLaunchKernelEx(emu_config by, void (*kernel)(P...), A &&...arguments) {
   int early = 0;
   const cudaError_t status = emu_read_attributes(by.config, &early);
   if (status != cudaSuccess) return status;
@@ -125,25 +115,18 @@ cudaError_t cudaLaunchKernelEx(emu_config by, void (*kernel)(P...), A &&...argum
 }
 
 /* The API's forms for C++: typed pointers, kernels by name, symbols by reference. */
-template <typename T>
-cudaError_t cudaMalloc(T **pointer, size_t bytes) { return cudaMalloc((void **)pointer, bytes); }
-template <typename T>
-cudaError_t cudaMallocHost(T **pointer, size_t bytes, unsigned = 0) { return cudaMallocHost((void **)pointer, bytes); }
-template <typename T>
-cudaError_t cudaHostAlloc(T **pointer, size_t bytes, unsigned flags) { return cudaHostAlloc((void **)pointer, bytes, flags); }
+template <typename T> cudaError_t cudaMalloc(T **pointer, size_t bytes) { return cudaMalloc((void **)pointer, bytes); }
+template <typename T> cudaError_t cudaMallocHost(T **pointer, size_t bytes, unsigned = 0) { return cudaMallocHost((void **)pointer, bytes); }
+template <typename T> cudaError_t cudaHostAlloc(T **pointer, size_t bytes, unsigned flags) { return cudaHostAlloc((void **)pointer, bytes, flags); }
 static inline cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned flags) { return cudaEventCreateWithFlags(event, flags); }
-template <typename... P>
-cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), cudaFuncAttribute attribute, int value) {
+template <typename... P> cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), cudaFuncAttribute attribute, int value) {
   return cudaFuncSetAttribute((const void *)kernel, attribute, value);
 }
-template <typename... P>
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, void (*kernel)(P...)) {
+template <typename... P> cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, void (*kernel)(P...)) {
   return cudaFuncGetAttributes(attributes, (const void *)kernel);
 }
-template <typename... P>
-cudaError_t cudaFuncGetName(const char **name, void (*kernel)(P...)) { return cudaFuncGetName(name, (const void *)kernel); }
-template <typename... P>
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void (*kernel)(P...), int block_size, size_t dynamic_bytes) {
+template <typename... P> cudaError_t cudaFuncGetName(const char **name, void (*kernel)(P...)) { return cudaFuncGetName(name, (const void *)kernel); }
+template <typename... P> cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void (*kernel)(P...), int block_size, size_t dynamic_bytes) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, (const void *)kernel, block_size, dynamic_bytes);
 }
 template <typename T>
@@ -154,14 +137,13 @@ template <typename T>
 cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *src, size_t bytes, size_t offset, cudaMemcpyKind, cudaStream_t stream = nullptr) {
   return emu_symbol_copy((void *)&symbol, sizeof symbol, (void *)src, bytes, offset, 1, stream);
 }
-template <typename T>
-cudaError_t cudaMemcpyFromSymbol(void *dst, const T &symbol, size_t bytes, size_t offset = 0, cudaMemcpyKind = cudaMemcpyDeviceToHost) {
+template <typename T> cudaError_t cudaMemcpyFromSymbol(void *dst, const T &symbol, size_t bytes, size_t offset = 0, cudaMemcpyKind = cudaMemcpyDeviceToHost) {
   return emu_symbol_copy((void *)&symbol, sizeof symbol, dst, bytes, offset, 0, nullptr);
 }
-template <typename T>
-cudaError_t cudaGetSymbolAddress(void **pointer, const T &symbol) { return emu_symbol_address(pointer, (const void *)&symbol, sizeof symbol); }
-template <typename T>
-cudaError_t cudaGetSymbolSize(size_t *bytes, const T &symbol) {
+template <typename T> cudaError_t cudaGetSymbolAddress(void **pointer, const T &symbol) {
+  return emu_symbol_address(pointer, (const void *)&symbol, sizeof symbol);
+}
+template <typename T> cudaError_t cudaGetSymbolSize(size_t *bytes, const T &symbol) {
   *bytes = sizeof symbol;
   return cudaSuccess;
 }

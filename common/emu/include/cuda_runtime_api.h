@@ -13,33 +13,33 @@
 #define CUDART_VERSION 13000
 
 /* name, value, what cudaGetErrorString says */
-#define EMU_ERRORS(X)                                                                     \
-  X(cudaSuccess, 0, "no error")                                                           \
-  X(cudaErrorInvalidValue, 1, "invalid argument")                                         \
-  X(cudaErrorMemoryAllocation, 2, "out of memory")                                        \
-  X(cudaErrorInitializationError, 3, "initialization error")                              \
-  X(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")                   \
-  X(cudaErrorInvalidSymbol, 13, "invalid device symbol")                                  \
-  X(cudaErrorInvalidDevicePointer, 17, "invalid device pointer")                          \
-  X(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")             \
-  X(cudaErrorInsufficientDriver, 35, "CUDA driver version is insufficient for CUDA runtime version") \
-  X(cudaErrorInvalidDeviceFunction, 98, "invalid device function")                        \
-  X(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                         \
-  X(cudaErrorInvalidDevice, 101, "invalid device ordinal")                                \
-  X(cudaErrorNoKernelImageForDevice, 209, "no kernel image is available for execution on the device") \
-  X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                       \
-  X(cudaErrorIllegalState, 401, "the operation cannot be performed in the present state") \
-  X(cudaErrorSymbolNotFound, 500, "named symbol not found")                               \
-  X(cudaErrorNotReady, 600, "device not ready")                                           \
-  X(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")             \
-  X(cudaErrorLaunchOutOfResources, 701, "too many resources requested for launch")        \
-  X(cudaErrorMisalignedAddress, 716, "misaligned address")                                \
-  X(cudaErrorLaunchFailure, 719, "unspecified launch failure")                            \
-  X(cudaErrorCooperativeLaunchTooLarge, 720, "too many blocks in cooperative launch")     \
-  X(cudaErrorNotSupported, 801, "operation not supported")                                \
-  X(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing") \
-  X(cudaErrorStreamCaptureInvalidated, 901, "operation failed due to a previous error during capture") \
-  X(cudaErrorStreamCaptureUnmatched, 903, "capture was not initiated in this stream")     \
+#define EMU_ERRORS(X)                                                                                                    \
+  X(cudaSuccess, 0, "no error")                                                                                          \
+  X(cudaErrorInvalidValue, 1, "invalid argument")                                                                        \
+  X(cudaErrorMemoryAllocation, 2, "out of memory")                                                                       \
+  X(cudaErrorInitializationError, 3, "initialization error")                                                             \
+  X(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")                                                  \
+  X(cudaErrorInvalidSymbol, 13, "invalid device symbol")                                                                 \
+  X(cudaErrorInvalidDevicePointer, 17, "invalid device pointer")                                                         \
+  X(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")                                            \
+  X(cudaErrorInsufficientDriver, 35, "CUDA driver version is insufficient for CUDA runtime version")                     \
+  X(cudaErrorInvalidDeviceFunction, 98, "invalid device function")                                                       \
+  X(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                                                        \
+  X(cudaErrorInvalidDevice, 101, "invalid device ordinal")                                                               \
+  X(cudaErrorNoKernelImageForDevice, 209, "no kernel image is available for execution on the device")                    \
+  X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                                                      \
+  X(cudaErrorIllegalState, 401, "the operation cannot be performed in the present state")                                \
+  X(cudaErrorSymbolNotFound, 500, "named symbol not found")                                                              \
+  X(cudaErrorNotReady, 600, "device not ready")                                                                          \
+  X(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")                                            \
+  X(cudaErrorLaunchOutOfResources, 701, "too many resources requested for launch")                                       \
+  X(cudaErrorMisalignedAddress, 716, "misaligned address")                                                               \
+  X(cudaErrorLaunchFailure, 719, "unspecified launch failure")                                                           \
+  X(cudaErrorCooperativeLaunchTooLarge, 720, "too many blocks in cooperative launch")                                    \
+  X(cudaErrorNotSupported, 801, "operation not supported")                                                               \
+  X(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing")                          \
+  X(cudaErrorStreamCaptureInvalidated, 901, "operation failed due to a previous error during capture")                   \
+  X(cudaErrorStreamCaptureUnmatched, 903, "capture was not initiated in this stream")                                    \
   X(cudaErrorStreamCaptureImplicit, 906, "operation would make the legacy stream depend on a capturing blocking stream") \
   X(cudaErrorUnknown, 999, "unknown error")
 
@@ -56,24 +56,20 @@ typedef struct CUgraphExec_st *cudaGraphExec_t;
 #define cudaStreamLegacy ((cudaStream_t)0x1)
 #define cudaStreamPerThread ((cudaStream_t)0x2)
 
-enum cudaMemcpyKind {
-  cudaMemcpyHostToHost = 0,
-  cudaMemcpyHostToDevice = 1,
-  cudaMemcpyDeviceToHost = 2,
-  cudaMemcpyDeviceToDevice = 3,
-  cudaMemcpyDefault = 4
-};
+enum cudaMemcpyKind { cudaMemcpyHostToHost = 0, cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3, cudaMemcpyDefault = 4 };
 
 enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
 enum { cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
 enum { cudaHostAllocDefault = 0, cudaHostAllocPortable = 1, cudaHostAllocMapped = 2, cudaHostAllocWriteCombined = 4 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal = 0, cudaStreamCaptureModeThreadLocal = 1, cudaStreamCaptureModeRelaxed = 2 };
-enum cudaStreamCaptureStatus {
-  cudaStreamCaptureStatusNone = 0,
-  cudaStreamCaptureStatusActive = 1,
-  cudaStreamCaptureStatusInvalidated = 2
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone = 0, cudaStreamCaptureStatusActive = 1, cudaStreamCaptureStatusInvalidated = 2 };
+enum cudaGraphNodeType {
+  cudaGraphNodeTypeKernel = 0,
+  cudaGraphNodeTypeMemcpy = 1,
+  cudaGraphNodeTypeMemset = 2,
+  cudaGraphNodeTypeHost = 3,
+  cudaGraphNodeTypeEmpty = 5
 };
-enum cudaGraphNodeType { cudaGraphNodeTypeKernel = 0, cudaGraphNodeTypeMemcpy = 1, cudaGraphNodeTypeMemset = 2, cudaGraphNodeTypeHost = 3, cudaGraphNodeTypeEmpty = 5 };
 
 enum cudaDeviceAttr {
   cudaDevAttrMaxThreadsPerBlock = 1,
@@ -108,34 +104,38 @@ enum cudaDeviceAttr {
 /* The fields of the toolkit's struct that describe something here; the rest is left out. */
 typedef struct cudaDeviceProp {
   char name[256];
-  size_t totalGlobalMem;             /* bytes of RAM */
-  size_t sharedMemPerBlock;          /* bytes a block gets without asking: 48 KB */
+  size_t totalGlobalMem;    /* bytes of RAM */
+  size_t sharedMemPerBlock; /* bytes a block gets without asking: 48 KB */
   int regsPerBlock;
   int warpSize;
   int maxThreadsPerBlock;
   int maxThreadsDim[3];
   int maxGridSize[3];
   size_t totalConstMem;
-  int major, minor;                  /* 9.0 */
-  int multiProcessorCount;           /* OS threads that run blocks */
+  int major, minor;        /* 9.0 */
+  int multiProcessorCount; /* OS threads that run blocks */
   int integrated;
   int concurrentKernels;
   int ECCEnabled;
   int unifiedAddressing;
   int memoryBusWidth;
-  int l2CacheSize;                   /* the host's last-level cache */
+  int l2CacheSize; /* the host's last-level cache */
   int maxThreadsPerMultiProcessor;
   size_t sharedMemPerMultiprocessor;
   int regsPerMultiprocessor;
   int managedMemory;
   int cooperativeLaunch;
-  size_t sharedMemPerBlockOptin;     /* 227 KB */
+  size_t sharedMemPerBlockOptin; /* 227 KB */
   int maxBlocksPerMultiProcessor;
   size_t reservedSharedMemPerBlock;
   int clusterLaunch;
 } cudaDeviceProp;
 
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFuncAttributePreferredSharedMemoryCarveout = 9, cudaFuncAttributeNonPortableClusterSizeAllowed = 14 };
+enum cudaFuncAttribute {
+  cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+  cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+  cudaFuncAttributeNonPortableClusterSizeAllowed = 14
+};
 
 /* sharedSizeBytes is what the last launch declared: 0 before the first. Registers do not exist here: numRegs is 0. */
 typedef struct cudaFuncAttributes {

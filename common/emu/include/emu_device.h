@@ -8,9 +8,7 @@
 /* ---- barriers of the block ---- */
 
 static inline void __syncthreads(EMU_HERE) { emu_barrier_wait(0, 0, 0, "__syncthreads", file, line); }
-static inline int __syncthreads_count(int predicate, EMU_HERE) {
-  return emu_barrier_wait(0, 0, predicate, "__syncthreads_count", file, line)->result_count;
-}
+static inline int __syncthreads_count(int predicate, EMU_HERE) { return emu_barrier_wait(0, 0, predicate, "__syncthreads_count", file, line)->result_count; }
 static inline int __syncthreads_and(int predicate, EMU_HERE) { return emu_barrier_wait(0, 0, predicate, "__syncthreads_and", file, line)->result_all; }
 static inline int __syncthreads_or(int predicate, EMU_HERE) { return emu_barrier_wait(0, 0, predicate, "__syncthreads_or", file, line)->result_any; }
 
@@ -32,38 +30,31 @@ static inline int __any_sync(unsigned mask, int predicate, EMU_HERE) { return (i
 static inline unsigned __ballot_sync(unsigned mask, int predicate, EMU_HERE) { return emu_vote(EMU_BALLOT, mask, predicate, file, line); }
 
 /* Any type of up to 8 bytes travels as 64 bits. */
-template <typename T>
-uint64_t emu_to_bits(T value) {
+template <typename T> uint64_t emu_to_bits(T value) {
   static_assert(sizeof(T) <= 8, "shuffles move at most 8 bytes");
   uint64_t bits = 0;
   __builtin_memcpy(&bits, &value, sizeof value);
   return bits;
 }
-template <typename T>
-T emu_from_bits(uint64_t bits) {
+template <typename T> T emu_from_bits(uint64_t bits) {
   T value;
   __builtin_memcpy((void *)&value, &bits, sizeof value);
   return value;
 }
 
-template <typename T>
-T __shfl_sync(unsigned mask, T value, int lane, int width = 32, EMU_HERE) {
+template <typename T> T __shfl_sync(unsigned mask, T value, int lane, int width = 32, EMU_HERE) {
   return emu_from_bits<T>(emu_shuffle(EMU_SHFL_INDEX, mask, emu_to_bits(value), (unsigned)lane, width, file, line));
 }
-template <typename T>
-T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = 32, EMU_HERE) {
+template <typename T> T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = 32, EMU_HERE) {
   return emu_from_bits<T>(emu_shuffle(EMU_SHFL_UP, mask, emu_to_bits(value), distance, width, file, line));
 }
-template <typename T>
-T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32, EMU_HERE) {
+template <typename T> T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32, EMU_HERE) {
   return emu_from_bits<T>(emu_shuffle(EMU_SHFL_DOWN, mask, emu_to_bits(value), distance, width, file, line));
 }
-template <typename T>
-T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, EMU_HERE) {
+template <typename T> T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, EMU_HERE) {
   return emu_from_bits<T>(emu_shuffle(EMU_SHFL_XOR, mask, emu_to_bits(value), (unsigned)lanes, width, file, line));
 }
-template <typename T>
-unsigned __match_any_sync(unsigned mask, T value, EMU_HERE) { return emu_match_any(mask, emu_to_bits(value), file, line); }
+template <typename T> unsigned __match_any_sync(unsigned mask, T value, EMU_HERE) { return emu_match_any(mask, emu_to_bits(value), file, line); }
 
 #define EMU_REDUCE(name, kind, T) \
   static inline T name(unsigned mask, T value, EMU_HERE) { return (T)emu_reduce(kind, mask, value, file, line); }
@@ -81,8 +72,7 @@ EMU_REDUCE(__reduce_xor_sync, EMU_XOR, unsigned)
 /* ---- atomics: all return the old value ---- */
 
 /* Replaces *p by f(*p) in one step, for what the processor has no instruction for. */
-template <typename T, typename F>
-T emu_atomic_update(T *p, F f) {
+template <typename T, typename F> T emu_atomic_update(T *p, F f) {
 #ifdef __SANITIZE_THREAD__ /* check and count builds */
   emu_atomic_begin(p, sizeof *p);
 #endif
@@ -93,8 +83,7 @@ T emu_atomic_update(T *p, F f) {
 #endif
   return old;
 }
-template <typename Bits, typename T>
-T emu_atomic_add_float(T *p, T value) {
+template <typename Bits, typename T> T emu_atomic_add_float(T *p, T value) {
   typedef Bits bits __attribute__((may_alias));
   return emu_from_bits<T>(emu_atomic_update((bits *)p, [value](Bits old) { return (Bits)emu_to_bits<T>(emu_from_bits<T>(old) + value); }));
 }
@@ -102,17 +91,21 @@ T emu_atomic_add_float(T *p, T value) {
 static inline float atomicAdd(float *p, float value) { return emu_atomic_add_float<uint32_t>(p, value); }
 static inline double atomicAdd(double *p, double value) { return emu_atomic_add_float<uint64_t>(p, value); }
 
-#define EMU_ATOMICS(T)                                                                                                       \
-  static inline T atomicAdd(T *p, T value) { return __atomic_fetch_add(p, value, __ATOMIC_RELAXED); }                       \
-  static inline T atomicExch(T *p, T value) { return __atomic_exchange_n(p, value, __ATOMIC_RELAXED); }                      \
-  static inline T atomicMin(T *p, T value) { return emu_atomic_update(p, [value](T old) { return old < value ? old : value; }); } \
-  static inline T atomicMax(T *p, T value) { return emu_atomic_update(p, [value](T old) { return old > value ? old : value; }); } \
-  static inline T atomicAnd(T *p, T value) { return __atomic_fetch_and(p, value, __ATOMIC_RELAXED); }                       \
-  static inline T atomicOr(T *p, T value) { return __atomic_fetch_or(p, value, __ATOMIC_RELAXED); }                         \
-  static inline T atomicXor(T *p, T value) { return __atomic_fetch_xor(p, value, __ATOMIC_RELAXED); }                       \
-  static inline T atomicCAS(T *p, T compare, T value) {                                                                      \
-    __atomic_compare_exchange_n(p, &compare, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);                              \
-    return compare;                                                                                                          \
+#define EMU_ATOMICS(T)                                                                                  \
+  static inline T atomicAdd(T *p, T value) { return __atomic_fetch_add(p, value, __ATOMIC_RELAXED); }   \
+  static inline T atomicExch(T *p, T value) { return __atomic_exchange_n(p, value, __ATOMIC_RELAXED); } \
+  static inline T atomicMin(T *p, T value) {                                                            \
+    return emu_atomic_update(p, [value](T old) { return old < value ? old : value; });                  \
+  }                                                                                                     \
+  static inline T atomicMax(T *p, T value) {                                                            \
+    return emu_atomic_update(p, [value](T old) { return old > value ? old : value; });                  \
+  }                                                                                                     \
+  static inline T atomicAnd(T *p, T value) { return __atomic_fetch_and(p, value, __ATOMIC_RELAXED); }   \
+  static inline T atomicOr(T *p, T value) { return __atomic_fetch_or(p, value, __ATOMIC_RELAXED); }     \
+  static inline T atomicXor(T *p, T value) { return __atomic_fetch_xor(p, value, __ATOMIC_RELAXED); }   \
+  static inline T atomicCAS(T *p, T compare, T value) {                                                 \
+    __atomic_compare_exchange_n(p, &compare, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);         \
+    return compare;                                                                                     \
   }
 EMU_ATOMICS(int)
 EMU_ATOMICS(unsigned)
@@ -135,8 +128,7 @@ static inline unsigned atomicDec(unsigned *p, unsigned limit) {
 /* ---- loads and stores whose cache hints mean nothing here ---- */
 
 #define EMU_LOAD(name) \
-  template <typename T> \
-  T name(const T *p) { return *p; }
+  template <typename T> T name(const T *p) { return *p; }
 EMU_LOAD(__ldg)
 EMU_LOAD(__ldca)
 EMU_LOAD(__ldcg)
@@ -145,8 +137,7 @@ EMU_LOAD(__ldcv)
 EMU_LOAD(__ldlu)
 #undef EMU_LOAD
 #define EMU_STORE(name) \
-  template <typename T> \
-  void name(T *p, T value) { *p = value; }
+  template <typename T> void name(T *p, T value) { *p = value; }
 EMU_STORE(__stcg)
 EMU_STORE(__stcs)
 EMU_STORE(__stwb)
@@ -183,9 +174,7 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   }
   return result;
 }
-static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
-  return (unsigned)((((uint64_t)high << 32 | low) << (shift & 31)) >> 32);
-}
+static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) { return (unsigned)((((uint64_t)high << 32 | low) << (shift & 31)) >> 32); }
 static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) { return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31)); }
 
 static inline int __float_as_int(float x) { return emu_from_bits<int>(emu_to_bits(x)); }

@@ -5,8 +5,7 @@
 #include <math.h>
 
 /* Keeps the compiler from fusing this product or sum with another one, as the _rn functions promise. */
-template <typename T>
-T emu_rounded(T x) {
+template <typename T> T emu_rounded(T x) {
 #if defined(__x86_64__)
   asm("" : "+x"(x));
 #elif defined(__aarch64__)
@@ -56,8 +55,8 @@ static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uin
 static inline int __mul24(int a, int b) { return (int)((unsigned)((a << 8) >> 8) * (unsigned)((b << 8) >> 8)); }
 
 /* min and max of the toolkit: mixed signedness compares as unsigned, mixed precision as double; of a number and NaN the number. */
-#define EMU_MIN_MAX(A, B, R)                                                      \
-  static inline R min(A a, B b) { return (R)a < (R)b ? (R)a : (R)b; }             \
+#define EMU_MIN_MAX(A, B, R)                                          \
+  static inline R min(A a, B b) { return (R)a < (R)b ? (R)a : (R)b; } \
   static inline R max(A a, B b) { return (R)a > (R)b ? (R)a : (R)b; }
 EMU_MIN_MAX(int, int, int)
 EMU_MIN_MAX(unsigned, unsigned, unsigned)

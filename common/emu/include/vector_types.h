@@ -8,53 +8,75 @@
 #ifdef __cplusplus
 
 /* Types that are read and written whole: 8 or 16 bytes, aligned to their size. */
-#define EMU_WIDE2(name, T)                                                                   \
-  struct alignas(2 * sizeof(T)) name {                                                       \
-    typedef T emu_whole __attribute__((vector_size(2 * sizeof(T)), may_alias));              \
-    T x, y;                                                                                  \
-    name() = default;                                                                        \
-    constexpr name(T x_, T y_) : x(x_), y(y_) {}                                             \
-    name(const name &o) { *(emu_whole *)this = *(const emu_whole *)&o; }                     \
-    name &operator=(const name &o) {                                                         \
-      *(emu_whole *)this = *(const emu_whole *)&o;                                           \
-      return *this;                                                                          \
-    }                                                                                        \
-  };                                                                                         \
+#define EMU_WIDE2(name, T)                                                      \
+  struct alignas(2 * sizeof(T)) name {                                          \
+    typedef T emu_whole __attribute__((vector_size(2 * sizeof(T)), may_alias)); \
+    T x, y;                                                                     \
+    name() = default;                                                           \
+    constexpr name(T x_, T y_) : x(x_), y(y_) {}                                \
+    name(const name &o) { *(emu_whole *)this = *(const emu_whole *)&o; }        \
+    name &operator=(const name &o) {                                            \
+      *(emu_whole *)this = *(const emu_whole *)&o;                              \
+      return *this;                                                             \
+    }                                                                           \
+  };                                                                            \
   static inline constexpr name make_##name(T x, T y) { return name(x, y); }
 
-#define EMU_WIDE4(name, T)                                                                   \
-  struct alignas(4 * sizeof(T)) name {                                                       \
-    typedef T emu_whole __attribute__((vector_size(4 * sizeof(T)), may_alias));              \
-    T x, y, z, w;                                                                            \
-    name() = default;                                                                        \
-    constexpr name(T x_, T y_, T z_, T w_) : x(x_), y(y_), z(z_), w(w_) {}                   \
-    name(const name &o) { *(emu_whole *)this = *(const emu_whole *)&o; }                     \
-    name &operator=(const name &o) {                                                         \
-      *(emu_whole *)this = *(const emu_whole *)&o;                                           \
-      return *this;                                                                          \
-    }                                                                                        \
-  };                                                                                         \
+#define EMU_WIDE4(name, T)                                                      \
+  struct alignas(4 * sizeof(T)) name {                                          \
+    typedef T emu_whole __attribute__((vector_size(4 * sizeof(T)), may_alias)); \
+    T x, y, z, w;                                                               \
+    name() = default;                                                           \
+    constexpr name(T x_, T y_, T z_, T w_) : x(x_), y(y_), z(z_), w(w_) {}      \
+    name(const name &o) { *(emu_whole *)this = *(const emu_whole *)&o; }        \
+    name &operator=(const name &o) {                                            \
+      *(emu_whole *)this = *(const emu_whole *)&o;                              \
+      return *this;                                                             \
+    }                                                                           \
+  };                                                                            \
   static inline constexpr name make_##name(T x, T y, T z, T w) { return name(x, y, z, w); }
 
-#define EMU_PLAIN1(name, T)  \
-  struct name { T x; };      \
+#define EMU_PLAIN1(name, T) \
+  struct name {             \
+    T x;                    \
+  };                        \
   static inline constexpr name make_##name(T x) { return name{x}; }
-#define EMU_PLAIN2(name, T)                     \
-  struct alignas(2 * sizeof(T)) name { T x, y; }; \
+#define EMU_PLAIN2(name, T)            \
+  struct alignas(2 * sizeof(T)) name { \
+    T x, y;                            \
+  };                                   \
   static inline constexpr name make_##name(T x, T y) { return name{x, y}; }
-#define EMU_PLAIN3(name, T)     \
-  struct name { T x, y, z; };   \
+#define EMU_PLAIN3(name, T) \
+  struct name {             \
+    T x, y, z;              \
+  };                        \
   static inline constexpr name make_##name(T x, T y, T z) { return name{x, y, z}; }
-#define EMU_PLAIN4(name, T)                           \
-  struct alignas(4 * sizeof(T)) name { T x, y, z, w; }; \
+#define EMU_PLAIN4(name, T)            \
+  struct alignas(4 * sizeof(T)) name { \
+    T x, y, z, w;                      \
+  };                                   \
   static inline constexpr name make_##name(T x, T y, T z, T w) { return name{x, y, z, w}; }
 
 #else /* C sees the same layouts */
 
-#define EMU_PLAIN1(name, T) typedef struct name { T x; } name;
-#define EMU_PLAIN2(name, T) typedef struct name { _Alignas(2 * sizeof(T)) T x; T y; } name;
-#define EMU_PLAIN3(name, T) typedef struct name { T x, y, z; } name;
-#define EMU_PLAIN4(name, T) typedef struct name { _Alignas(4 * sizeof(T)) T x; T y, z, w; } name;
+#define EMU_PLAIN1(name, T) \
+  typedef struct name {     \
+    T x;                    \
+  } name;
+#define EMU_PLAIN2(name, T)      \
+  typedef struct name {          \
+    _Alignas(2 * sizeof(T)) T x; \
+    T y;                         \
+  } name;
+#define EMU_PLAIN3(name, T) \
+  typedef struct name {     \
+    T x, y, z;              \
+  } name;
+#define EMU_PLAIN4(name, T)      \
+  typedef struct name {          \
+    _Alignas(4 * sizeof(T)) T x; \
+    T y, z, w;                   \
+  } name;
 #define EMU_WIDE2 EMU_PLAIN2
 #define EMU_WIDE4 EMU_PLAIN4
 

@@ -92,8 +92,8 @@ size_t kernel_start(const token_list *list, size_t launch) {
 static void rewrite_launch(const token_list *list, size_t launch) {
   const size_t position = list->at[launch].start;
   size_t close = launch + 1, arguments = 1;
-  while (close + 2 < list->count && !(is(list, close, ">") && is(list, close + 1, ">") && is(list, close + 2, ">") &&
-                                      list->at[close].start + 2 == list->at[close + 2].start)) {
+  while (close + 2 < list->count &&
+         !(is(list, close, ">") && is(list, close + 1, ">") && is(list, close + 2, ">") && list->at[close].start + 2 == list->at[close + 2].start)) {
     if (is(list, close, ";") || is(list, close, "}") || is(list, close, ")") || list->at[close].kind == LAUNCH) close = list->count;
     else if (is(list, close, ",")) arguments++, close++;
     else if (is(list, close, "(") || is(list, close, "[") || is(list, close, "{")) close = behind_match(list, close);
@@ -175,7 +175,8 @@ static void rewrite_shared(const token_list *list, size_t shared, bool in_functi
     if (is(list, i, ">")) angle--;
     if (angle == 0 && is(list, i, ",")) fail_at(t.start, "a second variable after __shared__, expected one declaration for each");
     if (angle == 0 && (is(list, i, "=") || is(list, i, "{"))) fail_at(t.start, "a __shared__ variable with a value, expected none: threads have to write it");
-    if (angle == 0 && (is(list, i, "(") || is(list, i, ")"))) fail_at(t.start, "a parenthesis in a __shared__ declaration, expected __shared__ type name[sizes];");
+    if (angle == 0 && (is(list, i, "(") || is(list, i, ")")))
+      fail_at(t.start, "a parenthesis in a __shared__ declaration, expected __shared__ type name[sizes];");
     if (angle == 0 && is(list, i, "[")) {
       if (name == 0) name = left.count;
       const size_t end = behind_match(list, i);
@@ -186,7 +187,8 @@ static void rewrite_shared(const token_list *list, size_t shared, bool in_functi
     add_token(&left, list->at[i].kind, list->at[i].start, list->at[i].end);
   }
   if (name == 0) name = left.count;
-  if (i >= list->count || name < 2 || left.at[name - 1].kind != NAME) fail_at(position, "__shared__ without a type and a name, expected __shared__ type name[sizes];");
+  if (i >= list->count || name < 2 || left.at[name - 1].kind != NAME)
+    fail_at(position, "__shared__ without a type and a name, expected __shared__ type name[sizes];");
   const bool unsized = is(&left, name, "[") && is(&left, name + 1, "]");
   if (dynamic && !unsized) fail_at(position, "extern __shared__ with a size or without [], expected extern __shared__ type name[];");
   if (!dynamic && unsized) fail_at(position, "__shared__ array without a size, expected one, or extern in front");

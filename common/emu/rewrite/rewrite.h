@@ -65,7 +65,7 @@ void write_result(const char *to);
 void put(text *t, const char *bytes, size_t n);
 void put_string(text *t, const char *string);
 void put_tokens(text *t, const token_list *list, size_t first, size_t end); /* [first, end) as one line: where there was space or a comment, one space */
-void put_quoted(text *t, const char *string); /* as a string literal */
+void put_quoted(text *t, const char *string);                               /* as a string literal */
 
 /* Prints file:line: and the message; exit status 2. */
 __attribute__((noreturn, format(printf, 2, 3))) void fail_at(size_t position, const char *format, ...);

@@ -6,26 +6,26 @@
 #include "common/emu/emu.h"
 
 enum {
-  EMU_MAX_THREADS = 1024,         /* per block */
+  EMU_MAX_THREADS = 1024, /* per block */
   EMU_MAX_WORKERS = 256,
-  EMU_MAX_SITES = 64,             /* __shared__ declarations in one launch */
-  EMU_DEFAULT_SHARED = 48 << 10,  /* bytes per block without asking */
-  EMU_MAX_SHARED = 227 << 10,     /* bytes per block after cudaFuncSetAttribute */
-  EMU_RESERVED_SHARED = 1 << 10,  /* the hardware keeps the first kilobyte for itself, so nobody's address is 0 */
-  EMU_RED_ZONE = 32,              /* bytes behind each shared array that nobody may write */
-  EMU_ARENA = 256 << 10,          /* a wgmma descriptor has 18 bits of address */
-  EMU_POISON = 0xFF               /* four of these bytes are a NaN, two are a NaN in half precision */
+  EMU_MAX_SITES = 64,            /* __shared__ declarations in one launch */
+  EMU_DEFAULT_SHARED = 48 << 10, /* bytes per block without asking */
+  EMU_MAX_SHARED = 227 << 10,    /* bytes per block after cudaFuncSetAttribute */
+  EMU_RESERVED_SHARED = 1 << 10, /* the hardware keeps the first kilobyte for itself, so nobody's address is 0 */
+  EMU_RED_ZONE = 32,             /* bytes behind each shared array that nobody may write */
+  EMU_ARENA = 256 << 10,         /* a wgmma descriptor has 18 bits of address */
+  EMU_POISON = 0xFF              /* four of these bytes are a NaN, two are a NaN in half precision */
 };
 
 /* A kernel that was launched or given an attribute. */
 typedef struct emu_kernel {
   struct emu_kernel *next;
   const void *function;
-  char *name;                     /* NULL before the first launch */
-  size_t static_shared;           /* bytes declared in the last launch */
-  size_t max_dynamic_shared;      /* cudaFuncSetAttribute */
-  unsigned bound;                 /* threads of a block, by its __launch_bounds__; 0: it has none */
-  const char *bound_text;         /* then: has its name behind "kernel = " */
+  char *name;                /* NULL before the first launch */
+  size_t static_shared;      /* bytes declared in the last launch */
+  size_t max_dynamic_shared; /* cudaFuncSetAttribute */
+  unsigned bound;            /* threads of a block, by its __launch_bounds__; 0: it has none */
+  const char *bound_text;    /* then: has its name behind "kernel = " */
 } emu_kernel;
 
 /* Launches of a stream that may still be at work; newest first. By their marks in the checker's shadow (check_overlap.c). */
@@ -39,28 +39,28 @@ typedef struct emu_flight {
 typedef struct emu_past {
   uint64_t serial;
   uint32_t mark;
-  bool waited;                    /* it has run griddepcontrol.wait, so before it ended, those it waited for had */
-  bool late;                      /* its dependents cannot begin before that */
-  emu_flight before, after;       /* what could be at work beside it: before its wait, after */
+  bool waited;              /* it has run griddepcontrol.wait, so before it ended, those it waited for had */
+  bool late;                /* its dependents cannot begin before that */
+  emu_flight before, after; /* what could be at work beside it: before its wait, after */
 } emu_past;
 
 struct emu_launch {
   emu_call call;
   emu_kernel *kernel;
-  uint64_t serial;                /* counts launches; never 0 */
-  uint32_t mark;                  /* the same, as the checker's shadow knows it */
-  emu_past *past;                 /* of its stream; the checker replaces it when the launch ends */
-  emu_flight before, after;       /* what may be at work beside it: before griddepcontrol.wait, after */
-  int waited, late;               /* atomic; as in emu_past */
+  uint64_t serial;          /* counts launches; never 0 */
+  uint32_t mark;            /* the same, as the checker's shadow knows it */
+  emu_past *past;           /* of its stream; the checker replaces it when the launch ends */
+  emu_flight before, after; /* what may be at work beside it: before griddepcontrol.wait, after */
+  int waited, late;         /* atomic; as in emu_past */
   unsigned threads_per_block;
   uint64_t block_count;
-  uint64_t next_block;            /* atomic: the next to run */
+  uint64_t next_block;              /* atomic: the next to run */
   uint64_t block_step, block_start; /* block order: (start + i * step) mod count */
-  int failed;                     /* atomic: somebody reported a failure; no more blocks are started */
+  int failed;                       /* atomic: somebody reported a failure; no more blocks are started */
   cudaError_t error;
-  pthread_mutex_t lock;           /* of what follows */
-  size_t shared_used;             /* end of the last shared array, an offset into the arena */
-  size_t static_shared;           /* bytes declared, red zones left out */
+  pthread_mutex_t lock; /* of what follows */
+  size_t shared_used;   /* end of the last shared array, an offset into the arena */
+  size_t static_shared; /* bytes declared, red zones left out */
   emu_shared_site *sites[EMU_MAX_SITES];
   int site_count;
 };
@@ -68,28 +68,28 @@ struct emu_launch {
 typedef struct emu_stack {
   struct emu_stack *next_free;
   unsigned char *bottom, *top;
-  bool guarded;                   /* a page below the bottom faults; else a canary is at the bottom */
+  bool guarded; /* a page below the bottom faults; else a canary is at the bottom */
 } emu_stack;
 
 /* An OS thread that runs blocks, and the block it runs. */
 typedef struct emu_worker {
   emu_launch *launch;
-  void *home;                     /* context of the loop over blocks */
+  void *home; /* context of the loop over blocks */
   emu_block block;
   emu_thread threads[EMU_MAX_THREADS];
   emu_warp warps[EMU_MAX_THREADS / EMU_WARP];
   unsigned short order[EMU_MAX_THREADS]; /* threads in the order of their start */
   unsigned started;
-  emu_thread *ready[EMU_MAX_THREADS];    /* a ring: those that can go on, in order */
+  emu_thread *ready[EMU_MAX_THREADS]; /* a ring: those that can go on, in order */
   unsigned ready_first, ready_count;
   emu_stack *free_stacks, **stacks;
-  emu_stack *starting;            /* of the fiber that is about to run for the first time */
+  emu_stack *starting; /* of the fiber that is about to run for the first time */
   int stack_count;
   unsigned char *arena;
-  uint64_t random;                /* state of the order's generator; 0: default order */
-  void *tool;                     /* what the tool keeps for it (tool.h) */
-  bool yielded;                   /* a thread has let others go first */
-  bool stepping;                  /* the tool decides which thread goes on: lanes in lockstep */
+  uint64_t random; /* state of the order's generator; 0: default order */
+  void *tool;      /* what the tool keeps for it (tool.h) */
+  bool yielded;    /* a thread has let others go first */
+  bool stepping;   /* the tool decides which thread goes on: lanes in lockstep */
 } emu_worker;
 
 extern __thread emu_worker *emu_this_worker __attribute__((tls_model("initial-exec")));
@@ -101,11 +101,11 @@ void emu_wait(emu_thread *t);                           /* runs others until som
 __attribute__((noreturn)) void emu_abandon_block(void); /* drops all threads of the block */
 void emu_barrier_exit(emu_block *b);                    /* a thread has exited: who waited for it? */
 void emu_warp_exit(emu_warp *w);
-uint64_t emu_random(uint64_t *state);                   /* a step of splitmix64 */
+uint64_t emu_random(uint64_t *state); /* a step of splitmix64 */
 
 /* pool.c */
 uint64_t emu_seed(void);
-void emu_pool_run(emu_launch *launch);                  /* on all workers; returns when all blocks are done */
+void emu_pool_run(emu_launch *launch); /* on all workers; returns when all blocks are done */
 
 /* launch.c */
 cudaError_t emu_run_call(const emu_call *call, emu_past *past); /* runs now */
@@ -114,13 +114,13 @@ emu_kernel *emu_kernel_of(const void *function, const char *name);
 /* shared.c */
 void emu_shared_begin_launch(emu_launch *launch);
 unsigned char *emu_arena_create(void);
-void emu_arena_end_block(emu_worker *w);                /* checks red zones, poisons again */
+void emu_arena_end_block(emu_worker *w); /* checks red zones, poisons again */
 
 /* stack.c */
 emu_stack *emu_stack_take(emu_worker *w);
 void emu_stack_give(emu_worker *w, emu_stack *s);
-void emu_stack_reclaim_all(emu_worker *w);              /* after a block was abandoned */
-bool emu_stack_intact(const emu_stack *s);              /* of one that is not guarded */
+void emu_stack_reclaim_all(emu_worker *w); /* after a block was abandoned */
+bool emu_stack_intact(const emu_stack *s); /* of one that is not guarded */
 bool emu_stack_guards(const emu_worker *w, const void *address);
 size_t emu_stack_bytes(void);
 
@@ -128,18 +128,18 @@ size_t emu_stack_bytes(void);
 bool emu_report_begin(emu_launch *launch, cudaError_t error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void emu_report_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void emu_report_deadlock(emu_worker *w);
-void emu_catch_signals(void);                           /* on this OS thread */
+void emu_catch_signals(void); /* on this OS thread */
 
 /* errors.c */
-cudaError_t emu_error(cudaError_t error);               /* notes it for cudaGetLastError; returns it */
+cudaError_t emu_error(cudaError_t error); /* notes it for cudaGetLastError; returns it */
 void emu_set_sticky(cudaError_t error);
-cudaError_t emu_sticky(void);                           /* cudaSuccess if all is well */
+cudaError_t emu_sticky(void); /* cudaSuccess if all is well */
 
 /* graph.c: work that a stream enqueues runs at once, or becomes a node of the graph it captures. */
 typedef struct emu_work {
   enum cudaGraphNodeType type;
-  emu_call call;                                        /* kernel; its closure is copied when recorded */
-  void *dst;                                            /* memcpy, memset */
+  emu_call call; /* kernel; its closure is copied when recorded */
+  void *dst;     /* memcpy, memset */
   const void *src;
   int value;
   size_t bytes;
@@ -148,13 +148,13 @@ cudaError_t emu_enqueue(cudaStream_t stream, const emu_work *work);
 bool emu_any_capture(void);
 
 /* memory.c */
-bool emu_is_device(const void *pointer, size_t bytes);  /* lies within an allocation, pinned memory or a known symbol */
-bool emu_is_device_space(uintptr_t address);            /* with a tool: only device memory can be here */
+bool emu_is_device(const void *pointer, size_t bytes); /* lies within an allocation, pinned memory or a known symbol */
+bool emu_is_device_space(uintptr_t address);           /* with a tool: only device memory can be here */
 void emu_free_all(void);
-void emu_tell_variables(void);                          /* those that the tool has not been told of */
+void emu_tell_variables(void); /* those that the tool has not been told of */
 
-#define EMU_TRY(call)                                \
-  do {                                               \
-    const cudaError_t emu_error_ = (call);           \
+#define EMU_TRY(call)                                            \
+  do {                                                           \
+    const cudaError_t emu_error_ = (call);                       \
     if (emu_error_ != cudaSuccess) return emu_error(emu_error_); \
   } while (0)

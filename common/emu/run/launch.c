@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/harness/symbol.h"
 #include "common/emu/tool/tool.h"
+#include "common/harness/symbol.h"
 
 static emu_kernel *kernels;
 static pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER; /* one launch at a time; also guards the table */

@@ -63,7 +63,8 @@ static bool should_start(emu_worker *w) {
 }
 
 static void check_stack(emu_thread *t) {
-  if (!t->stack->guarded && !emu_stack_intact(t->stack)) emu_fail("stack overflow: more than %zu KiB of local variables (EMU_STACK_KB=n gives more)", emu_stack_bytes() >> 10);
+  if (!t->stack->guarded && !emu_stack_intact(t->stack))
+    emu_fail("stack overflow: more than %zu KiB of local variables (EMU_STACK_KB=n gives more)", emu_stack_bytes() >> 10);
 }
 
 static void run_fiber(void);

@@ -80,8 +80,8 @@ void emu_arena_end_block(emu_worker *w) {
     const size_t past = damaged(w->arena + (s->bytes == 0 ? dynamic_end : s->offset + s->bytes));
     if (past == 0) continue;
     whole = false;
-    emu_report_begin(launch, cudaErrorLaunchFailure, "block (%u,%u,%u) wrote past the end of shared %s %s, declared at %s:%d (byte %zu behind it)",
-                     b.x, b.y, b.z, s->type, s->name, s->where.file, s->where.line, past);
+    emu_report_begin(launch, cudaErrorLaunchFailure, "block (%u,%u,%u) wrote past the end of shared %s %s, declared at %s:%d (byte %zu behind it)", b.x, b.y,
+                     b.z, s->type, s->name, s->where.file, s->where.line, past);
   }
   memset(w->arena + EMU_RESERVED_SHARED, EMU_POISON, used - EMU_RESERVED_SHARED);
 }

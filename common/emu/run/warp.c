@@ -30,8 +30,8 @@ void emu_meet(unsigned mask, void *operands, void (*execute)(emu_warp *, unsigne
     m = &warp->meeting[warp->meetings++];
     *m = (emu_meeting){.mask = mask, .execute = execute, .what = what, .where = t->where};
   } else if (m->execute != execute || m->where.line != line || (m->where.file != file && strcmp(m->where.file, file) != 0)) {
-    emu_fail("divergent warp: lanes 0x%08x wait in %s at %s:%d while lane %u arrives in %s at %s:%d, with the same mask 0x%08x", m->arrived,
-             m->what, m->where.file, m->where.line, t->lane, what, file, line, mask);
+    emu_fail("divergent warp: lanes 0x%08x wait in %s at %s:%d while lane %u arrives in %s at %s:%d, with the same mask 0x%08x", m->arrived, m->what,
+             m->where.file, m->where.line, t->lane, what, file, line, mask);
   }
   warp->operands[t->lane] = operands;
   m->arrived |= self;
@@ -171,7 +171,8 @@ static void execute_reduce(emu_warp *warp, unsigned lanes) {
 }
 
 int64_t emu_reduce(emu_reduce_kind how, unsigned mask, int64_t value, const char *file, int line) {
-  static const char *const name[] = {"__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync"};
+  static const char *const name[] = {"__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync",
+                                     "__reduce_and_sync", "__reduce_or_sync",  "__reduce_xor_sync"};
   ballot b = {value, 0, (int)how};
   emu_meet(mask, &b, execute_reduce, name[how], file, line);
   return b.result;

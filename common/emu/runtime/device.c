@@ -89,7 +89,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     case cudaDevAttrTotalConstantMemory: *value = (int)p.totalConstMem; break;
     case cudaDevAttrWarpSize: *value = p.warpSize; break;
     case cudaDevAttrMaxRegistersPerBlock: *value = p.regsPerBlock; break;
-    case cudaDevAttrClockRate: *value = 1000000; break;       /* kHz; there is no device clock to ask */
+    case cudaDevAttrClockRate: *value = 1000000; break; /* kHz; there is no device clock to ask */
     case cudaDevAttrMultiProcessorCount: *value = p.multiProcessorCount; break;
     case cudaDevAttrMemoryClockRate: *value = 1000000; break; /* kHz, likewise */
     case cudaDevAttrGlobalMemoryBusWidth: *value = p.memoryBusWidth; break;

@@ -27,14 +27,16 @@ cudaError_t cudaDeviceReset(void) {
   return cudaSuccess;
 }
 
-#define EMU_CASE(name, value, text) case name: return text;
+#define EMU_CASE(name, value, text) \
+  case name: return text;
 const char *cudaGetErrorString(cudaError_t error) {
   switch (error) { EMU_ERRORS(EMU_CASE) }
   return "unrecognized error code";
 }
 #undef EMU_CASE
 
-#define EMU_CASE(name, value, text) case name: return #name;
+#define EMU_CASE(name, value, text) \
+  case name: return #name;
 const char *cudaGetErrorName(cudaError_t error) {
   switch (error) { EMU_ERRORS(EMU_CASE) }
   return "unrecognized error code";

@@ -168,6 +168,7 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *t
 cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams *params) {
   if (node == NULL || params == NULL || node->work.type != cudaGraphNodeTypeKernel) return emu_error(cudaErrorInvalidValue);
   const emu_call *call = &node->work.call;
-  *params = (cudaKernelNodeParams){.func = (void *)(uintptr_t)call->function, .gridDim = call->grid, .blockDim = call->block, .sharedMemBytes = (unsigned)call->shared_bytes};
+  *params = (cudaKernelNodeParams){
+      .func = (void *)(uintptr_t)call->function, .gridDim = call->grid, .blockDim = call->block, .sharedMemBytes = (unsigned)call->shared_bytes};
   return cudaSuccess;
 }

@@ -223,7 +223,7 @@ static struct variable {
   void *start;
   size_t bytes;
   const char *name;
-} *variables;
+} * variables;
 static size_t variable_count, variable_room, variables_told;
 
 int emu_set_variable(void *start, size_t bytes, const char *name) {

@@ -20,8 +20,8 @@ struct CUgraph_st {
 struct CUstream_st {
   struct CUstream_st *next; /* all streams, for the end of a capture */
   unsigned flags;
-  cudaGraph_t capture;      /* the graph its work goes to; NULL: work runs at once */
-  bool in_order;            /* what comes next waits for more than the kernel before it, so it does not begin early */
+  cudaGraph_t capture; /* the graph its work goes to; NULL: work runs at once */
+  bool in_order;       /* what comes next waits for more than the kernel before it, so it does not begin early */
   emu_past past;
 };
 
@@ -29,7 +29,7 @@ struct CUevent_st {
   unsigned flags;
   bool recorded;
   struct timespec time;
-  cudaGraph_t capture;      /* recorded by a stream that captures this graph */
+  cudaGraph_t capture; /* recorded by a stream that captures this graph */
 };
 
 /* The stream behind a handle: 0 and the two special handles are the default stream. */

@@ -19,8 +19,8 @@ static void print(const char *indent, const char *format, va_list arguments) {
 
 static void print_launch(const emu_launch *launch) {
   const emu_call *c = &launch->call;
-  fprintf(stderr, "emulator:   in %s<<<(%u,%u,%u), (%u,%u,%u), %zu>>>, launched at %s:%d\n", c->name, c->grid.x, c->grid.y, c->grid.z,
-          c->block.x, c->block.y, c->block.z, c->shared_bytes, c->where.file, c->where.line);
+  fprintf(stderr, "emulator:   in %s<<<(%u,%u,%u), (%u,%u,%u), %zu>>>, launched at %s:%d\n", c->name, c->grid.x, c->grid.y, c->grid.z, c->block.x, c->block.y,
+          c->block.z, c->shared_bytes, c->where.file, c->where.line);
 }
 
 /* Marks the launch as failed. Returns whether this is its first report, and then prints it. */
@@ -74,8 +74,8 @@ static bool waits_together(const emu_thread *a, const emu_thread *b) {
 void emu_report_deadlock(emu_worker *w) {
   const emu_block *b = &w->block;
   enum { MOST_LINES = 10 };
-  if (!emu_report_begin(w->launch, cudaErrorLaunchFailure, "deadlock: no thread of block (%u,%u,%u) can go on; %u of %u threads have exited",
-                        b->index.x, b->index.y, b->index.z, b->thread_count - b->alive, b->thread_count))
+  if (!emu_report_begin(w->launch, cudaErrorLaunchFailure, "deadlock: no thread of block (%u,%u,%u) can go on; %u of %u threads have exited", b->index.x,
+                        b->index.y, b->index.z, b->thread_count - b->alive, b->thread_count))
     return;
   int lines = 0;
   for (const emu_thread *t = b->threads, *end = t + b->thread_count; t < end; t++) {
@@ -90,11 +90,11 @@ void emu_report_deadlock(emu_worker *w) {
       }
     if (++lines > MOST_LINES) continue;
     if (t->state == EMU_WAIT_BARRIER)
-      emu_report_line("%u thread%s wait%s in %s at %s:%d, first (%u,%u,%u)", count, count == 1 ? "" : "s", count == 1 ? "s" : "", t->what,
-                      t->where.file, t->where.line, t->index.x, t->index.y, t->index.z);
+      emu_report_line("%u thread%s wait%s in %s at %s:%d, first (%u,%u,%u)", count, count == 1 ? "" : "s", count == 1 ? "s" : "", t->what, t->where.file,
+                      t->where.line, t->index.x, t->index.y, t->index.z);
     else
-      emu_report_line("lanes 0x%08x wait in %s at %s:%d, first (%u,%u,%u): mask 0x%08x, missing 0x%08x", lanes, t->what, t->where.file,
-                      t->where.line, t->index.x, t->index.y, t->index.z, t->mask, t->mask & ~lanes & ~t->warp->exited);
+      emu_report_line("lanes 0x%08x wait in %s at %s:%d, first (%u,%u,%u): mask 0x%08x, missing 0x%08x", lanes, t->what, t->where.file, t->where.line,
+                      t->index.x, t->index.y, t->index.z, t->mask, t->mask & ~lanes & ~t->warp->exited);
   }
   if (lines > MOST_LINES) emu_report_line("and %d more places", lines - MOST_LINES);
 }
@@ -117,8 +117,8 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   else if (info->si_code == SI_KERNEL) /* the processor does not say where: such faults have no page */
     snprintf(what, sizeof what, "misaligned 8- or 16-byte access, or a wild pointer");
   else snprintf(what, sizeof what, "illegal access to address %p", info->si_addr);
-  const int length = snprintf(text, sizeof text, "emulator: %s in %s, block (%u,%u,%u), thread (%u,%u,%u), launched at %s:%d\n", what, c->name,
-                              b.x, b.y, b.z, i.x, i.y, i.z, c->where.file, c->where.line);
+  const int length = snprintf(text, sizeof text, "emulator: %s in %s, block (%u,%u,%u), thread (%u,%u,%u), launched at %s:%d\n", what, c->name, b.x, b.y, b.z,
+                              i.x, i.y, i.z, c->where.file, c->where.line);
   if (write(STDERR_FILENO, text, (size_t)length) < 0) _exit(128 + number);
   _exit(128 + number);
 }

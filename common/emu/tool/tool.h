@@ -22,9 +22,9 @@ typedef struct emu_tool {
   /* Threads have met: everything each of them did before is visible to all of them from now on. */
   void (*barrier)(emu_block *block, int id, unsigned expected); /* the threads that wait at it, or all of the block if expected is 0 */
   void (*warp_sync)(emu_warp *warp, unsigned lanes);
-  void (*fence)(void);               /* the running thread orders its accesses for other blocks */
+  void (*fence)(void); /* the running thread orders its accesses for other blocks */
   void (*thread_exit)(emu_thread *t);
-  void (*dependency_wait)(void);     /* the running thread runs griddepcontrol.wait, .launch_dependents */
+  void (*dependency_wait)(void); /* the running thread runs griddepcontrol.wait, .launch_dependents */
   void (*launch_dependents)(void);
 
   /* An access of the running thread that no instrumentation sees. */
@@ -54,14 +54,14 @@ typedef struct emu_tool {
   void (*async_issue)(const void *dst, const void *src, size_t bytes, size_t src_bytes, const void *pc);
   void (*async_done)(const void *dst, size_t bytes, const void *pc);
 
-  bool late;                         /* cp.async completes when it is waited for, unless EMU_LATE=0 says otherwise */
-  void (*dying)(void);               /* a fault in a kernel is about to end the process */
+  bool late;           /* cp.async completes when it is waited for, unless EMU_LATE=0 says otherwise */
+  void (*dying)(void); /* a fault in a kernel is about to end the process */
 } emu_tool;
 
 extern const emu_tool *emu_the_tool;
 
 /* Calls a function of the tool, if there is a tool and it has the function. */
-#define EMU_TELL(function, ...)                                                        \
-  do {                                                                                 \
+#define EMU_TELL(function, ...)                                                                      \
+  do {                                                                                               \
     if (emu_the_tool != NULL && emu_the_tool->function != NULL) emu_the_tool->function(__VA_ARGS__); \
   } while (0)

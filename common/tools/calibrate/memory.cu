@@ -99,7 +99,8 @@ static cudaError_t check_copy(const probe *p, const workbench *w, int set, bool 
 
 /* p->number blocks' worth of memory, p->rounds times. */
 static cudaError_t launch_read(const probe *p, const workbench *w, int set, cudaStream_t stream) {
-  read_kernel<<<(unsigned)(p->number * p->rounds), THREADS, 0, stream>>>((const uint4 *)(w->source + set * p->bytes), (unsigned *)w->result, (unsigned)p->number);
+  read_kernel<<<(unsigned)(p->number * p->rounds), THREADS, 0, stream>>>((const uint4 *)(w->source + set * p->bytes), (unsigned *)w->result,
+                                                                         (unsigned)p->number);
   return cudaGetLastError();
 }
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "common/conv/half.h"
-#include "common/ptx/ptx.cuh"
 #include "common/conv/random.h"
+#include "common/ptx/ptx.cuh"
 #include "common/tools/calibrate/probe.h"
 
 /* ---------------------------------------------------------------- mma.sync: d[16][8 TILES] += a[16][16] b[8 TILES][16] in every warp */
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(WG_THREADS, 1) wgmma_kernel(const __half *a, c
 typedef struct shape {
   int m, n, k, repeats;
 } shape;
-static const shape mma_shape = {MMA_M, MMA_TILES * MMA_N, MMA_K, 1}, wgmma_shape = {WG_GROUPS * WG_M, WG_N, WG_K, WG_REPEATS};
+static const shape mma_shape = {MMA_M, MMA_TILES *MMA_N, MMA_K, 1}, wgmma_shape = {WG_GROUPS * WG_M, WG_N, WG_K, WG_REPEATS};
 enum { MOST_HALVES = (WG_GROUPS * WG_M + WG_N) * WG_K };
 
 static float element(const probe *p, int i) { return p->number ? half_to_float(half_from_double(random_normal(7, i))) : 0; }
