@@ -1,4 +1,5 @@
-# What CONTRIBUTING.md says that files keep: lengths, includes without circles, nothing in common/ that knows a step. And the script notices each fault.
+# What CONTRIBUTING.md says that files keep: lengths, includes without circles, nothing in common/ that knows a step, clang-format. And the script notices each
+# fault.
 . tests/tap.inc
 git rev-parse --is-inside-work-tree >/dev/null 2>&1 || { echo '1..0 # SKIP not a checkout'; exit 0; }
 for check in lengths kernels circles steps; do
@@ -6,6 +7,12 @@ for check in lengths kernels circles steps; do
   ok $? "$check"
   [ -z "$said" ] || diag "$said"
 done
+formats=
+[[ $(clang-format --version 2>/dev/null) == *' version 14.'* ]] && formats=yes
+if [ "$formats" ]; then
+  said=$(scripts/tidy.pl format 2>&1)
+  ok $? format || diag "$said"
+else ok 0 'format # SKIP clang-format 14 is not here'; fi
 
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
@@ -30,6 +37,11 @@ fault lengths 'common/a/long.c: 351 lines, at most 350'
 fault kernels '01_x/a.cu:1: a kernel of 122 lines, at most 120'
 fault circles 'circle: common/a/one -> common/b/two -> common/a/one'
 fault steps 'common/b/knows.c: includes 01_x/y.h'
+if [ "$formats" ]; then
+  printf 'int  a;\n' >common/a/loose.c
+  git add -A
+  fault format 'common/a/loose.c: clang-format would change it (line 1)'
+fi
 said=$("$script" colours 2>&1)
 ok $(($? != 2)) "$said"
 done_testing
