@@ -1,5 +1,6 @@
 /* 02a: one thread per output element, neighbouring threads on neighbouring addresses.
  *
+ * Terms:    memory coalescing.
  * Idea:     the hardware serves a warp's 32 loads together; when they fall next to each other, a few sectors of 32 bytes serve them all.
  * Change:   against 01a only the numbering of the outputs: the axis that is contiguous in memory comes first (q in fprop, w in dgrad,
  *           s in wgrad). The arithmetic is the same, product by product.

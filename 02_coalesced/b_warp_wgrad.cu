@@ -1,5 +1,6 @@
 /* 02b: wgrad with one warp per filter element; the lanes share the pixels and add up by shuffles.
  *
+ * Terms:    warp-level reduction.
  * Idea:     wgrad has few outputs (K*C*R*S) and long sums (N*P*Q). One thread per output leaves the GPU half empty and makes each
  *           thread walk all images alone; neighbouring lanes on neighbouring pixels read neighbouring addresses, and there are 32 times
  *           as many threads.

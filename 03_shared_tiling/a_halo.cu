@@ -1,5 +1,6 @@
 /* 03a: the pixels under a block's windows, fetched once into shared memory.
  *
+ * Terms:    shared-memory tiling; halo.
  * Idea:     neighbouring windows overlap. A block computes a tile of neighbouring outputs, so it first copies all the pixels that its
  *           windows touch (the tile and a rim around it, the halo) into shared memory, channel by channel, and then reads them there.
  * Change:   against 02a a block is a tile of one output channel instead of 256 outputs in a row, and x is read through shared memory.

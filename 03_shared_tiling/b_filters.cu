@@ -1,5 +1,6 @@
 /* 03b: the filters in shared memory too, and eight output channels a thread.
  *
+ * Terms:    thread coarsening; vectorized reads.
  * Idea:     all filters look at the same pixels. A thread that computes 8 output channels at its pixel reads the pixel once for 8 products,
  *           and the 8 filter elements lie next to each other in shared memory: two reads of 16 bytes, the same for the whole warp.
  * Change:   against 03a a block has TK = 8 output channels instead of one, and their filters, turned so that k runs fastest, are copied to

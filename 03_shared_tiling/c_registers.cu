@@ -1,5 +1,6 @@
 /* 03c: an 8 x 8 tile of outputs in every thread's registers.
  *
+ * Terms:    register tiling (register blocking); bank conflicts.
  * Idea:     a value that was read from shared memory is used for a whole row or column of a register tile. With TK = 8 channels x 8 pixels
  *           a thread reads 8 + 8 values for 64 FMAs; the FMA units become the limit, no longer the reads.
  * Change:   against 03b a thread has 8 pixels, not one; a block is 64 channels x 128 pixels; a stage holds several input channels, so

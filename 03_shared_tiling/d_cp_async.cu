@@ -1,5 +1,6 @@
 /* 03d: the next stage is on its way while this one is computed.
  *
+ * Terms:    double buffering; asynchronous copies; the first copy is the prologue, what follows the main loop.
  * Idea:     two buffers. While the FMAs of one stage run, cp.async copies the next from global to shared memory: the values pass by the
  *           registers, and no thread waits for them until the stage is due.
  * Change:   against 03c copies are asynchronous and a stage ahead, into the other buffer; one meeting of the block per stage instead of two.

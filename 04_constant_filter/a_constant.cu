@@ -1,5 +1,6 @@
 /* 04a: the filters in constant memory.
  *
+ * Terms:    constant memory, broadcast.
  * Idea:     all lanes of a warp want the same filter element at the same time. Constant memory is made for that: its cache hands one value
  *           to 32 lanes, and the load and store unit, which 02a kept busy with filters half of the time, has only pixels left to serve.
  * Change:   against 02a w is read from a __constant__ array; a copy on the device fills it before every launch.

@@ -1,5 +1,6 @@
 /* 04b: a window of rows that rolls down the image in registers.
  *
+ * Terms:    register window; thread coarsening; vectorized loads; warp shuffles.
  * Idea:     a thread owns 4 neighbouring columns and walks down the image. It reads every row once, four pixels in one load, gets the pixels
  *           left and right of its own from its neighbours' registers, and adds the row's part to all output rows whose windows it lies in;
  *           their unfinished sums live in registers. A sum that is complete is stored.

@@ -1,5 +1,6 @@
 /* 04c: separable filters, found out, not declared.
  *
+ * Terms:    separable convolution.
  * Idea:     a filter whose rows are all multiples of one row, w[r][s] = u[r] * v[s], is two filters: R + S products instead of R * S.
  *           Gauss, box and Sobel filters are of that kind; a small kernel looks whether this one is.
  * Change:   against 04b two launches: factor_kernel tries u and v on every element; separable_kernel convolves a tile in shared memory

@@ -1,5 +1,6 @@
 /* 04d: large filters: pixels and filter in shared memory, 32 or 64 outputs in registers.
  *
+ * Terms:    register window; thread coarsening.
  * Idea:     04b keeps the whole filter in registers; 15 x 15 elements do not fit. So the filter goes to shared memory, and a thread has ROWS = 4
  *           rows of COLS = 16 columns: an element that it reads serves 16 products, a pixel serves 4 rows and as many columns as fit its window.
  * Change:   against 04b the loops over the filter are loops again. For every row of pixels the window slides along it, STEP = 8 columns at

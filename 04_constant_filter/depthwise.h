@@ -1,4 +1,4 @@
-/* What the depthwise kernels in fp16 (04f to 04h; step 06's too) have in common on the host. */
+/* What the depthwise kernels in fp16 (04g to 04i; step 06's too) have in common on the host. */
 #pragma once
 #include <cuda_runtime.h>
 

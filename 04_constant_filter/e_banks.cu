@@ -1,5 +1,6 @@
 /* 04e: large filters from constant memory, because a register file has two banks.
  *
+ * Terms:    register bank conflicts; uniform registers.
  * Idea:     a multiply-add reads three registers. They lie in two banks, even and odd numbers, and a bank serves one of them at a time: three
  *           registers cost two cycles. Kernels get around it when neighbouring instructions share an operand, which the hardware keeps;
  *           matrix products share one always. A sliding window does not: as it slides by one, even becomes odd. With the filter's element

@@ -17,9 +17,8 @@ ASKS(few_filters_random, p->K <= 4 && random)
 ASKS(large_filter, p->R * p->S >= 64)
 ASKS(wide_or_few, p->K <= 4 || (p->Q >= 56 && p->stride_h == 1 && p->stride_w == 1))
 
-static const conv_kernel *const kernels[] = {&constant_fprop,  &window_fprop,    &separable_fprop, &large_fprop, &banks_fprop,
-                                             &depthwise_fprop, &depthwise_dgrad, &depthwise_wgrad, &large_dgrad, &planes_fprop,
-                                             &planes_dgrad,    &planes_wgrad,    &large_wgrad,     &rows_fprop};
+static const conv_kernel *const kernels[] = {&constant_fprop,  &window_fprop,    &separable_fprop, &large_fprop,  &large_dgrad,  &banks_fprop,  &rows_fprop,
+                                             &depthwise_fprop, &depthwise_dgrad, &depthwise_wgrad, &planes_fprop, &planes_dgrad, &planes_wgrad, &large_wgrad};
 static const conv_choice rule[] = {
     {&constant_fprop, many_channels, "several input channels a group"},
     {&rows_fprop, few_filters_random, "9x9, at most 4 filters, random data (it has no error bound for others)"},
@@ -27,7 +26,7 @@ static const conv_choice rule[] = {
     {&large_fprop, large_filter, "other filters of 64 elements and more"},
     {&window_fprop, wide_or_few, "at most 4 filters, or 56 columns and more at stride 1"},
     {&planes_fprop, NULL, "else"},
-    {&window_fprop, NULL, "where 04l cannot"},
+    {&window_fprop, NULL, "where 04j cannot"},
     {&large_dgrad, large_filter, "filters of 64 elements and more"},
     {&planes_dgrad, NULL, "else"},
     {&large_wgrad, large_filter, "filters of 64 elements and more"},

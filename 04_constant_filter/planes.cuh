@@ -1,4 +1,4 @@
-/* What 04l and 04m share: how the planes of a depthwise layer in fp32 NCHW are dealt out to the lanes of warps.
+/* What 04j and 04k share: how the planes of a depthwise layer in fp32 NCHW are dealt out to the lanes of warps.
  *
  * A convolution with stride T has a fine image, x, and a coarse one, y: column q of y belongs to columns T*q ... T*q + T-1 of x. A lane has a tile,
  * COLS columns of the coarse image and the same part of the fine one. Lanes beside each other have tiles beside each other. A row of both
@@ -88,7 +88,7 @@ static inline int planes_cols(const conv_problem *p) {
   return 1;
 }
 
-/* What a row of 04l's and 04m's tables of kernels is for: the first template parameters of its kernel. */
+/* What a row of 04j's and 04k's tables of kernels is for: the first template parameters of its kernel. */
 typedef struct planes_key {
   int size, stride, cols;
   bool whole;

@@ -1,4 +1,4 @@
-/* The end of 04m and 04n: blocks have found parts of every element of dw, and a warp adds up those of one, in an order that depends on nothing. */
+/* The end of 04k and 04l: blocks have found parts of every element of dw, and a warp adds up those of one, in an order that depends on nothing. */
 #pragma once
 #include <cuda_runtime.h>
 

@@ -1,5 +1,6 @@
 /* 05a: convolution as a matrix product, spelled out: first the windows are copied out of the image, then multiplied.
  *
+ * Terms:    im2col; explicit GEMM.
  * Idea:     every output is the product of a filter, C * R * S numbers in a row, and a window, as many numbers. All filters are the rows of a
  *           matrix w[K][C*R*S], as they lie in memory; with all windows as columns of another, y is their product, and a matrix product is what
  *           GPUs are best understood for.

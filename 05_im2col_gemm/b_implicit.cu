@@ -1,11 +1,12 @@
 /* 05b: the matrix of windows is never written: its elements are looked up in the image when a block copies them to shared memory.
  *
+ * Terms:    implicit GEMM.
  * Idea:     a block needs BK x BN elements of the columns at a time. Row and column of the matrix say which channel, filter tap and pixel an
  *           element is: so it is fetched from x itself. The buffer of 05a, and the kernel that filled it, are gone.
  * Change:   against 05a's matmul_kernel one line: what b is filled with.
  * Expect:   no 231 MB to move, but im2col_kernel's divisions are now done inside the loop, and once for every tile of filters that wants the
  *           element: a stage takes a thread a thousand instructions for its 256 FMAs, where 05a's product takes 600. Slower than 05a, until
- *           05m gets rid of the divisions.
+ *           05d gets rid of the divisions.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
 

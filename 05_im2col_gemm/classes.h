@@ -1,4 +1,4 @@
-/* The classes of 05f: pixels of dx by h modulo the vertical stride and w modulo the horizontal one, and which taps of the filter meet which of them. */
+/* The classes of 05i: pixels of dx by h modulo the vertical stride and w modulo the horizontal one, and which taps of the filter meet which of them. */
 #pragma once
 #include <cuda_runtime.h>
 

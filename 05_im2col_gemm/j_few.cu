@@ -1,13 +1,13 @@
 /* 05j: the gradient of an image of few channels: the columns of the stride are rows of one product.
  *
- * Idea:     a photograph has three channels, and 05f's tile has room for 64: 61 of its rows multiply nothing. But a filter of stride 2 has two columns
+ * Idea:     a photograph has three channels, and 05i's tile has room for 64: 61 of its rows multiply nothing. But a filter of stride 2 has two columns
  *           of dx for every column of dy. Taken as channels they are 6 rows, not 3, of a convolution of stride 1 over dy,
  *
  *               dx[n, c, h, stride * j + b] = sum over k, r and v of w'[(c,b), k, r, v] * dy[n, k, p, j + v]
  *
  *           where w' is w with its columns sorted by (b, v), and a zero where a b has no column for a v. Of a 7x7 filter of stride 2 that is one in
  *           eight. So a thread does as many products with one element of dy as there are rows, times its columns.
- * Change:   against 05f rows of dx are still taken in classes (blockIdx.z), columns are not. No gather: a warp has 16 x 16 pixels of a class in one
+ * Change:   against 05i rows of dx are still taken in classes (blockIdx.z), columns are not. No gather: a warp has 16 x 16 pixels of a class in one
  *           image, and their part of dy with its edge in shared memory; a thread MB rows of w' x 8 neighbours j, and slides its window of dy over
  *           the v's in registers. All lanes want the same element of w' at the same time: one read serves them all.
  * Expect:   of the issue slots 80 % are FMAs, 7 in 8 of them useful; reads of shared memory keep it busy half of the time. With 12 warps (16 would fit) a

@@ -1,4 +1,4 @@
-/* The pipeline of 05c for products that follow: its copies, and its loop over the stages. From 05c, unchanged but that the loop has its callers say what is
+/* The pipeline of 05e for products that follow: its copies, and its main loop, over the stages. From 05e, unchanged but that the loop has its callers say what is
  * copied when. */
 #pragma once
 #include <cuda_pipeline.h>
@@ -35,6 +35,10 @@ static __device__ __forceinline__ void copy_part(gather &g, const float *w, cons
   }
   if (part == PARTS - 1) gather_next<ROWS>(g, filter, plane);
 }
+
+/* Which part is copied beside element l of a stage, if it is 0 to PARTS - 1. Looked up, at 3, 5, 7 and 9: the look-up's instructions are spread, too. Rows, of
+ * which there is little to work out, at 2, 3, 4 and 5: early, so that they are there in time. */
+template <bool ROWS> static __device__ constexpr int part_beside(int l) { return ROWS ? l - 2 : l % 2 ? (l - 3) / 2 : ALL; }
 
 /* What was copied is there, for the whole block, and nobody reads any more what lies elsewhere. */
 static __device__ __forceinline__ void meet() {

@@ -1,4 +1,4 @@
-/* How the split products of this step (05d, 05f, 05g) are cut: tiles of 64 or of 128 rows, and their reduction in how many slices.
+/* How the split products of this step (05f, 05i, 05k) are cut: tiles of 64 or of 128 rows, and their reduction in how many slices.
  * `make cuts` compares its choice with all others. */
 #pragma once
 #include <cuda_runtime.h>
@@ -10,7 +10,7 @@
 
 enum { LEAST_STEPS = 4 /* of a slice */, MOST_LENGTHS = 225 };
 
-/* Products of rows x columns, their reduction a number of steps of BK. 05d and 05g have one product, 05f one for every class of pixels. */
+/* Products of rows x columns, their reduction a number of steps of BK. 05f and 05k have one product, 05i one for every class of pixels. */
 typedef struct matrix_product {
   int rows, groups, most_slices;
   int64_t columns, sums; /* sums: floats that a slice of a product leaves in the workspace, of all groups */

@@ -1,4 +1,4 @@
-/* How 05k's blocks share the work: whole tiles in rounds, and what does not make a round by stages of BK elements of the reduction. */
+/* How 05g's blocks share the work: whole tiles in rounds, and what does not make a round by stages of BK elements of the reduction. */
 #pragma once
 #include <cuda_runtime.h>
 #include <limits.h>

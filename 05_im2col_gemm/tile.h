@@ -1,4 +1,4 @@
-/* How a block's tile of sums is divided among its threads, in the matrix products from 05l on but 05e's and 05j's. From 05l, unchanged.
+/* How a block's tile of sums is divided among its threads, in the matrix products from 05c on but 05h's and 05j's. From 05c, unchanged.
  *
  * A block computes BM filters x BN pixels, a warp 32 x 64 of them, a thread TM x TN = 8 x 8: four quads of 4 x 4, so that it reads its values
  * 16 bytes at a time and neighbouring lanes read neighbouring 16 bytes.

@@ -1,4 +1,4 @@
-/* Winograd's convolution by 3x3 filters, for outputs in tiles of SIZE x SIZE: 2 x 2 (05h) and 4 x 4 (05i).
+/* Winograd's convolution by 3x3 filters, for outputs in tiles of SIZE x SIZE: 2 x 2 (05l) and 4 x 4 (05m).
  *
  * A tile of y needs a patch of SIDE x SIDE pixels, SIDE = SIZE + 2. Three steps, each linear, each first along the columns and then along the rows:
  *

@@ -1,4 +1,4 @@
-/* How Winograd's convolution (05h, 05i; winograd.cuh) cuts a problem: into launches, tiles, slices and pieces. */
+/* How Winograd's convolution (05l, 05m; winograd.cuh) cuts a problem: into launches, tiles, slices and pieces. */
 #pragma once
 #include <cuda_runtime.h>
 #include <limits.h>

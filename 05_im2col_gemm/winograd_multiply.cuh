@@ -1,4 +1,4 @@
-/* The products of Winograd's convolution (05h, 05i): M = U^T V for every point and group (winograd.cuh says how they lie, winograd.h how they are cut). */
+/* The products of Winograd's convolution (05l, 05m): M = U^T V for every point and group (winograd.cuh says how they lie, winograd.h how they are cut). */
 #pragma once
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
@@ -54,7 +54,7 @@ template <int SIDE> static __device__ __forceinline__ tile_place tile_of(const w
   return {i * SIDE + index - i * in.wide, rest - block * rows, in.block + block};
 }
 
-/* A block of BM * BN / 64 threads does unit after unit, each as 05c does a tile; with the last elements of one the first of the next are copied. A stage is BK
+/* A block of BM * BN / 64 threads does unit after unit, each as 05e does a tile; with the last elements of one the first of the next are copied. A stage is BK
  * elements of the reduction: of U and of V that are BM / 64 and BN / 64 pieces, each [BK][64] as in memory, and in shared memory. */
 template <int BM, int BN, int SIDE>
 __global__ void __launch_bounds__(BM *BN / 64, 512 / (BM * BN / 64)) multiply_kernel(winograd g, const float *u, const float *v, float *m) {

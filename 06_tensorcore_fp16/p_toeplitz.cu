@@ -1,8 +1,9 @@
 /* 06p: depthwise layers on tensor cores.
  *
+ * Terms:    tensor cores, mma.sync; banded (Toeplitz) matrix.
  * Idea:     a filter row that slides over columns is a product with a banded (Toeplitz) matrix. Most of that matrix is zeros, but tensor cores
  *           have more than ten times the FMAs: 16 x 16 x 8 products for 16 tiles of 7 outputs, of which a 7x7 filter needs 7 x 7 x 16.
- * Change:   against 04f no FMA is left. Rows of pixels flow through a ring in shared memory, several on their way while one is multiplied; results
+ * Change:   against 04g no FMA is left. Rows of pixels flow through a ring in shared memory, several on their way while one is multiplied; results
  *           are gathered there too, so that a pixel's channels leave together. (toeplitz.cuh has the kernel.)
  * Expect:   bound by memory for all filters up to 7x7. The registers of a multiprocessor hold T and the sums of 32 channels of 7x7, which is
  *           8 warps: few to hide one another's waiting.

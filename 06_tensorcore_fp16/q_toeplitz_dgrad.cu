@@ -1,7 +1,7 @@
 /* 06q: the data gradient of depthwise layers on tensor cores.
  *
  * Idea:     dx is dy under the filter turned by 180 degrees, so 06p's kernel does it. With stride 2 a row of dy belongs to SIZE rows of dx
- *           as in 04g, and T, from columns of dy to columns of dx, has a tap in every second row: T[j][q] = w[r][SIZE - 1 - (2 j - q)].
+ *           as in 04h, and T, from columns of dy to columns of dx, has a tap in every second row: T[j][q] = w[r][SIZE - 1 - (2 j - q)].
  * Change:   against 06p the filter is turned; stride 2 has another T, two rows of dx a step, and tiles that begin where w + pad is even.
  * Expect:   bound by memory at either stride.
  * Sizes:    3x3, 5x5, 7x7 with stride 1 or 2, no dilation. C = K = groups, a multiple of 8.

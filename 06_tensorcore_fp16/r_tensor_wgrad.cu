@@ -1,14 +1,15 @@
 /* 06r: the filter gradient of depthwise layers on tensor cores.
  *
+ * Terms:    tensor cores, mma.sync, ldmatrix.
  * Idea:     for one tap, dw of 8 channels is the diagonal of the product x^T dy, [8 channels][pixels] times [pixels][8 channels]. Seven eighths of
  *           that product is of no use, but an mma.sync computes it faster than FMAs compute the diagonal alone, and the fragments come
  *           out of NHWC pixels as they lie: ldmatrix.trans turns 16 pixels of 8 channels into a fragment, and a tap's shift is an address.
- * Change:   against 04h a warp has 8 channels and 16 pixels at a time. R rows of dy and S shifts of a row of x are R + S fragments, and they meet in
+ * Change:   against 04i a warp has 8 channels and 16 pixels at a time. R rows of dy and S shifts of a row of x are R + S fragments, and they meet in
  *           R x S products: two rows of dy are the 16 rows of an mma's first factor, one shift of x the 8 columns of the second (where a row
  *           is left over, two shifts of x and that row). Rows of x and dy come by cp.async, STAGES steps ahead of the arithmetic.
  * Expect:   the way from memory, x and dy once, for 3x3 and 5x5. 7x7: 25 mma for 16 pixels of 8 channels, which a warp can issue one every 6 cycles:
  *           about one and a half times as long.
- * Sizes:    3x3, 5x5, 7x7 with stride 1 or 2, no dilation. C = K = groups, a multiple of 8. Others: 04h.
+ * Sizes:    3x3, 5x5, 7x7 with stride 1 or 2, no dilation. C = K = groups, a multiple of 8. Others: 04i.
  *           Zeros of padding take part: an infinity in x or dy may become NaN in other taps of its channel.
  * Passes:   wgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. */
 #include <cuda_fp16.h>

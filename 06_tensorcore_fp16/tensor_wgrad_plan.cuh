@@ -16,7 +16,7 @@ typedef struct wgrad_plan {
   int pixels, groups, shared;   /* of dy in a row of all images; of 16 of them; bytes */
 } wgrad_plan;
 
-/* Rows of dy that one row of x meets, at most: as FLIGHT in 04f. */
+/* Rows of dy that one row of x meets, at most: as FLIGHT in 04g. */
 static __host__ __device__ constexpr int flight(int size, int stride) { return (size - 1) / stride + 1; }
 /* Filter rows d, d + stride, ... */
 static __host__ __device__ constexpr int filter_rows(int size, int stride, int d) { return (size - d + stride - 1) / stride; }

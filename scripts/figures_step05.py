@@ -50,7 +50,7 @@ def products(_):
 
 
 def hierarchy(_):
-    title = "05c: who computes what of y's matrix"
+    title = "05e: who computes what of y's matrix"
     subtitle = "At one element of the reduction: a column of filters times a row of pixels. What is read is coloured."
     fig, ax = canvas(3.7, 100, 40, title, subtitle, DRAWN)
     parts = (
@@ -79,7 +79,7 @@ def classes(_):
     title = "Stride 2: four classes of pixels, 9 products for four pixels"
     subtitle = ("Left: pixels of dx, and in how many windows each lies. A dot: the centre of a window, that is, a pixel of dy. Framed: a window.\n"
                 "Right: the taps by which these windows reach the pixel.")
-    fig, ax = canvas(4.0, 100, 41, title, subtitle, DRAWN + " 3 × 3 filters, stride 2, pad 1; kernel 05f.")
+    fig, ax = canvas(4.0, 100, 41, title, subtitle, DRAWN + " 3 × 3 filters, stride 2, pad 1; kernel 05i.")
     colors = {(0, 0): style.ORANGE, (0, 1): style.SKY, (1, 0): style.GREEN, (1, 1): style.PURPLE}
     names = {(0, 0): "even row, even column", (0, 1): "even row, odd column", (1, 0): "odd row, even column", (1, 1): "odd row, odd column"}
     taps = {parity: [(r, s) for r in range(3) for s in range(3) if (parity[0] + 1 - r) % 2 == 0 and (parity[1] + 1 - s) % 2 == 0] for parity in colors}
@@ -111,7 +111,7 @@ def classes(_):
 
 
 def winograd(_):
-    title = "05i: 4 × 4 outputs of a 3 × 3 filter by 36 products"
+    title = "05m: 4 × 4 outputs of a 3 × 3 filter by 36 products"
     subtitle = "Patches of x and filters are transformed; at each of the 36 points all channels make a matrix product; its result is transformed back."
     fig, ax = canvas(4.3, 100, 46, title, subtitle, DRAWN + " F(4 × 4, 3 × 3), one channel of one tile at the edges, all of them in the middle.")
     cell = 1.9

@@ -59,18 +59,18 @@ plant coalesced_w 02_coalesced/a_coalesced.cu 's/w\[\(\(k \* group_c \+ c\) \* p
 plant warp_lane 02_coalesced/b_warp_wgrad.cu 's/if \(lane == 0\) dw/if (lane == 1) dw/' result '' '02b: the wrong lane stores'
 plant warp_tail 02_coalesced/b_warp_wgrad.cu 's/pixel < p.P \* p.Q; pixel/pixel <= p.P * p.Q; pixel/' out-of-bounds 'sum += dy' '02b: one pixel too many'
 # A block that multiplies several tiles prepares the next one where its warp's sums were exchanged. One multiprocessor has four places, this layer 7 tiles.
-several='--kernel 05k --pass fprop --shape mb16ic4ih7oc64kh1'
-stream=05_im2col_gemm/k_stream.cu
-plant stream_right $stream '' none '' '05k as it is, several tiles a block' "$several"
-plant stream_last $stream '/^      }$/{n;s/^      __syncwarp\(\);$//}' race 'next[0] = {at[0]|next[32] = {' '05k: no __syncwarp between the last exchange and the next tile' "$several"
+several='--kernel 05g --pass fprop --shape mb16ic4ih7oc64kh1'
+stream=05_im2col_gemm/g_stream.cu
+plant stream_right $stream '' none '' '05g as it is, several tiles a block' "$several"
+plant stream_last $stream '/^      }$/{n;s/^      __syncwarp\(\);$//}' race 'next[0] = {at[0]|next[32] = {' '05g: no __syncwarp between the last exchange and the next tile' "$several"
 # What several kernels include.
-stages='--kernel 05d --pass fprop --shape mb1ic16ih8oc16kh3ph1'
-plant gather_outside 05_im2col_gemm/gather.h@05_im2col_gemm/d_split.cu 's/in_w \+ s \* p.dil_w < 0 \|\| //' result '' '05d: windows that begin left of the image' "$stages"
+stages='--kernel 05f --pass fprop --shape mb1ic16ih8oc16kh3ph1'
+plant gather_outside 05_im2col_gemm/gather.h@05_im2col_gemm/f_split.cu 's/in_w \+ s \* p.dil_w < 0 \|\| //' result '' '05f: windows that begin left of the image' "$stages"
 # Winograd's kernels begin before the one before them has ended, and wait for it.
-early='--kernel 05h --pass fprop --shape mb1ic16ih8oc16kh3ph1'
-winograd=05_im2col_gemm/h_winograd.cu
-plant wait_output 05_im2col_gemm/winograd.cuh@$winograd '/ptx_griddepcontrol_wait/d' overlap 'point[i / SIDE][i % SIDE] = has(' '05h: the third kernel does not wait for the second' "$early"
-plant wait_multiply 05_im2col_gemm/winograd_multiply.cuh@$winograd '/ptx_griddepcontrol_wait/d' overlap '__pipeline_memcpy_async(a_to' '05h: the second kernel does not wait for the first' "$early"
+early='--kernel 05l --pass fprop --shape mb1ic16ih8oc16kh3ph1'
+winograd=05_im2col_gemm/l_winograd.cu
+plant wait_output 05_im2col_gemm/winograd.cuh@$winograd '/ptx_griddepcontrol_wait/d' overlap 'point[i / SIDE][i % SIDE] = has(' '05l: the third kernel does not wait for the second' "$early"
+plant wait_multiply 05_im2col_gemm/winograd_multiply.cuh@$winograd '/ptx_griddepcontrol_wait/d' overlap '__pipeline_memcpy_async(a_to' '05l: the second kernel does not wait for the first' "$early"
 
 # Compiles and runs one case; its exit status, stdout and stderr stay in the folder.
 run_case() {

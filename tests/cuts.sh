@@ -15,27 +15,27 @@ out=$("$tool" --suite "$T/suite" --csv "$T/new.csv" 2>"$T/errors")
 status=$?
 [ $status -eq 0 ] && [ ! -s "$T/errors" ]
 ok $? "four problems: exit status $status" || diag "$(cat "$T/errors")"
-[ "$(grep -cE '^05[dfg] .* ([0-9]+) of +\1 cuts right; model +(64|128) x [0-9]+' <<<"$out")" -eq 12 ]
-ok $? '05d, 05f and 05g: every cut is right' || diag "$out"
-[ "$(sed -nE 's/^05d mb2ic40.* of +([0-9]+) cuts.*/\1/p' <<<"$out")" -eq 10 ]
-ok $? '05d: 23 steps make 1 to 5 slices of 4 or more, with tiles of 64 and of 128' || diag "$out"
-"$tool" --shape mb16ic3ih8oc4oh8kh1 --pass wgrad >"$T/out" 2>&1 && [ "$(grep -c '^05' "$T/out")" -eq 1 ] && grep -q '^05g' "$T/out"
-ok $? '--pass wgrad: 05g alone' || diag "$(cat "$T/out")"
+[ "$(grep -cE '^05[fik] .* ([0-9]+) of +\1 cuts right; model +(64|128) x [0-9]+' <<<"$out")" -eq 12 ]
+ok $? '05f, 05i and 05k: every cut is right' || diag "$out"
+[ "$(sed -nE 's/^05f mb2ic40.* of +([0-9]+) cuts.*/\1/p' <<<"$out")" -eq 10 ]
+ok $? '05f: 23 steps make 1 to 5 slices of 4 or more, with tiles of 64 and of 128' || diag "$out"
+"$tool" --shape mb16ic3ih8oc4oh8kh1 --pass wgrad >"$T/out" 2>&1 && [ "$(grep -c '^05' "$T/out")" -eq 1 ] && grep -q '^05k' "$T/out"
+ok $? '--pass wgrad: 05k alone' || diag "$(cat "$T/out")"
 
 # Times of three cuts, one of them the model's: it loses what it is slower than the best.
 header=$(head -n 1 "$T/new.csv")
-row() { echo "\"a GPU\",132,1.0,1.0,2026-01-01T00:00:00Z,$1,$2,fprop,05d,9,$3,$4,${6:-right},$5,$5,$5"; }
+row() { echo "\"a GPU\",132,1.0,1.0,2026-01-01T00:00:00Z,$1,$2,fprop,05f,9,$3,$4,${6:-right},$5,$5,$5"; }
 late=mb16ic512ih7oc512oh7kh3ph1
 { echo "$header"; row one $late 64 1 500; } >"$T/a.csv"
 read -r bm slices < <("$tool" --read "$T/a.csv" | sed -nE 's/.*model +([0-9]+) x ([0-9]+) .*/\1 \2/p')
 { echo "$header"; row one $late 64 1 500; row one $late "$bm" "$slices" 125; row one $late 64 $((slices + 20)) 100; row one $late 128 $((slices + 20)) 10 wrong; row two mb1ic64ih9oc64oh9kh1 64 1 7; } >"$T/b.csv"
 out=$("$tool" --read "$T/b.csv" 2>&1)
-grep -q "^05d $late .* model *$bm x $slices *125.00 us, best of  3 timed  64 x $((slices + 20)) *100.00 us, lost 25.0 %" <<<"$out"
+grep -q "^05f $late .* model *$bm x $slices *125.00 us, best of  3 timed  64 x $((slices + 20)) *100.00 us, lost 25.0 %" <<<"$out"
 ok $? '--read: the model loses a quarter; a wrong cut does not count' || diag "$out"
-grep -q '^one 05d: 1 problems, the best cut taken in 0, within 2 % in 0; lost: 25.00 % in the mean, at most 25.0 % ' <<<"$out" && grep -q '^two 05d: 1 problems, the best cut taken in 1, .* 0.00 %' <<<"$out"
+grep -q '^one 05f: 1 problems, the best cut taken in 0, within 2 % in 0; lost: 25.00 % in the mean, at most 25.0 % ' <<<"$out" && grep -q '^two 05f: 1 problems, the best cut taken in 1, .* 0.00 %' <<<"$out"
 ok $? 'and the summary has it, suite by suite' || diag "$out"
 "$tool" --read "$T/b.csv" --choices >"$T/out" 2>&1
-[ "$(wc -l <"$T/out")" -eq 3 ] && grep -qxF "one,$late,fprop,05d,$bm,$slices,yes,125.000,64,$((slices + 20)),100.000,1.250000" "$T/out"
+[ "$(wc -l <"$T/out")" -eq 3 ] && grep -qxF "one,$late,fprop,05f,$bm,$slices,yes,125.000,64,$((slices + 20)),100.000,1.250000" "$T/out"
 ok $? '--choices: a row for each problem, what loses a quarter among them' || diag "$(cat "$T/out")"
 out=$("$tool" --read "$T/b.csv" --fit two 2>&1)
 grep -q '^two, fitted: mean loss 0.00 %, worst 0.0 %' <<<"$out" && grep -q '^one: mean loss 25.00 %' <<<"$out" && [ "$(grep -cE '^  .* ([0-9.]+) +\1$' <<<"$out")" -eq 9 ]

@@ -61,7 +61,7 @@ is 2 '17 % 5'
 is 0.25 '1 / 2 ^ 2'
 is 1 '1 < 2 && 2 >= 2'
 is yes "1 == 1.0 && 'a' != 'b' ? 'yes' : 'no'"
-is 1 "'05d' ~ '^05'"
+is 1 "'05f' ~ '^05'"
 is 100 'us a'
 is 8.00 "text(us('a', small), 3)"
 is 40.0 'us a $big dgrad'

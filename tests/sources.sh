@@ -46,7 +46,7 @@ ok $? "the table is not written again while nothing has changed"
 echo '/* a remark */' | tee -a "$T/repo/04_constant_filter/planes.cuh" "$T/repo/common/harness/timing.c" "$T/repo/02_coalesced/main.c" >>"$T/repo/common/cudnn/cudnn.h"
 [ "$(hash "$T/repo" 02_coalesced/a_coalesced.cu)" = "$want" ] && made emu >"$T/again" && cmp -s "$T/emu" "$T/again"
 ok $? "another step's header, the harness and the step's main do not change it"
-[ "$(hash "$T/repo" 04_constant_filter/l_planes.cu)" != "$(hash . 04_constant_filter/l_planes.cu)" ]
+[ "$(hash "$T/repo" 04_constant_filter/j_planes.cu)" != "$(hash . 04_constant_filter/j_planes.cu)" ]
 ok $? "a kernel that includes the header has changed"
 echo '/* a remark */' >>"$T/repo/common/conv/bound.h" # by way of common/harness/plain.h
 [ "$(hash "$T/repo" 02_coalesced/a_coalesced.cu)" != "$want" ] && made emu >"$T/again" && ! cmp -s "$T/emu" "$T/again"

@@ -4,7 +4,7 @@
  *   build/emu/tools/cuts --shape mb2ic40ih9oc70kh3ph1  without one: every cut is verified
  *   build/emu/tools/cuts --read docs/results/GPU/cuts.csv [--fit resnet50]   what the model, as it is now, loses by those times
  *
- * For every problem and each of 05d, 05f and 05g all sensible cuts are verified, those that may be fast are timed in turns, and the model's is
+ * For every problem and each of 05f, 05i and 05k all sensible cuts are verified, those that may be fast are timed in turns, and the model's is
  * compared with the fastest. */
 #include <errno.h>
 #include <getopt.h>
@@ -21,7 +21,7 @@ static const char help_text[] = "usage: cuts [options]\n"
                                 "  --suite NAME|FILE[:N]  a list of problems, all with N images; may be given several times\n"
                                 "                         (default: resnet50, resnet50:64, vgg16, resnext)\n"
                                 "  --shape STRING         one problem as a benchdnn string (the default on the emulator, a small one)\n"
-                                "  --pass PASS            fprop (05d), dgrad (05f), wgrad (05g) or all (default: all)\n"
+                                "  --pass PASS            fprop (05f), dgrad (05i), wgrad (05k) or all (default: all)\n"
                                 "  --csv FILE             a row for each cut up to a tenth slower than the best, and the model's\n"
                                 "  --read FILE            measure nothing: what the model loses by the times of such a file\n"
                                 "  --fit SUITE            with --read: other prices for the model, by that suite's times, with any number of images\n"

@@ -42,7 +42,7 @@ static inline double growth_truncated(double n, bool random) {
 }
 
 /* Winograd's F(m x m, 3 x 3) adds up a ninth of the formula's products for each point of a tile, and rounds the tile's sums 8 times a line, three lines to a
- * direction. `norm`: how much larger those sums are than the result (05_im2col_gemm/h_winograd.cu and i_winograd4.cu work theirs out). Every output's error
+ * direction. `norm`: how much larger those sums are than the result (05_im2col_gemm/l_winograd.cu and m_winograd4.cu work theirs out). Every output's error
  * depends on all of its tile: the scale is the largest of the result (error_rule.shared). On data that is not random there is no useful bound. */
 #define WINOGRAD_2X2_NORM (7.0 / 3)
 #define WINOGRAD_4X4_NORM 31.5

@@ -13,7 +13,7 @@
 
 static bool transforms(unsigned notes) { return notes >> CUDNN_NUMERICAL_NOTE_FFT & 1 || notes >> CUDNN_NUMERICAL_NOTE_WINOGRAD & 1; }
 
-/* The rule of a transform, the same for cuDNN and for us: whoever adds up fewer products than the formula has may err as F(4x4, 3x3) may, with the norm of 05i,
+/* The rule of a transform, the same for cuDNN and for us: whoever adds up fewer products than the formula has may err as F(4x4, 3x3) may, with the norm of 05m,
  * about 11 plain sums' bounds, whatever the tile, or the transform. */
 error_rule cudnn_rule(const cudnn_task *task, unsigned notes, bool random) {
   const double terms = (double)problem_terms(task->problem, task->pass);

@@ -121,8 +121,8 @@ static const method methods[] = {
     {"cublas_batched", "cublasSgemmStridedBatched, a product an image", by_cublas, true, false, CUBLAS_DEFAULT_MATH, NULL},
     {"05a", "whole: im2col and product", by_kernel, false, false, 0, &im2col_fprop},
     {"05b", "whole: implicit", by_kernel, false, false, 0, &implicit_fprop},
-    {"05c", "whole: pipelined", by_kernel, false, false, 0, &pipelined_fprop},
-    {"05d", "whole: split", by_kernel, false, false, 0, &split_fprop},
+    {"05e", "whole: pipelined", by_kernel, false, false, 0, &pipelined_fprop},
+    {"05f", "whole: split", by_kernel, false, false, 0, &split_fprop},
     {"05a_im2col", "05a's im2col_kernel", by_im2col, false, false, 0, NULL},
 };
 enum { METHODS = sizeof methods / sizeof *methods };

@@ -33,7 +33,7 @@ typedef struct cut_trial {
 } cut_trial;
 
 /* model.cu */
-const conv_kernel *cut_kernel_of(int kernel); /* 05d, 05f, 05g */
+const conv_kernel *cut_kernel_of(int kernel); /* 05f, 05i, 05k */
 /* The cuts to try, the model's choice first. Fills cuts, tried and count. */
 void list_cuts(cut_trial *t);
 /* The plan of one of them: for the kernel's launch(). */

@@ -225,7 +225,7 @@ const char *emu_tool_name(void);
 /* The threads of the host that run blocks. */
 int emu_worker_count(void);
 /* For the count build, which sees memory but no arithmetic: how many floating-point operations the launches that follow are for, and whose they are
- * ("05i"; copied; NULL: nobody says). */
+ * ("05m"; copied; NULL: nobody says). */
 void emu_count_work(double flops, const char *whose);
 
 /* streams and events */

@@ -1,10 +1,10 @@
-/* 04n: the gradient of large depthwise filters: 16 taps of a filter row in a thread's registers.
+/* 04l: the gradient of large depthwise filters: 16 taps of a filter row in a thread's registers.
  *
  * Idea:     an element of dw is a product of dy with x, shifted by the tap. A thread has TAPS = 16 neighbouring taps, and a window of TAPS + STEP
  *           pixels in registers that slides along a row of x, STEP = 8 columns at a time, with the row of dy above it: 128 FMAs for 2 quads of
  *           pixels and 2 of dy. The threads of a block have all taps of one channel: 31 x 31 are 62 threads.
  * Change:   against 04d what slides against the pixels is dy, 56 x 56 say, and the result is small; so the work is shared out by bands of
- *           dy and by images, and the parts are added up as in 04m.
+ *           dy and by images, and the parts are added up as in 04k.
  * Expect:   a tenth of the instructions are no FMAs, a quarter of these want two registers of one bank, and 62 of 64 threads have 961 of 992 taps
  *           of use: two thirds of the peak. 128 channels of 56 x 56, 32 images, 31 x 31: 24.7 GFLOP, 369 us at the peak: 580 us.
  * Banks:    neighbouring threads have the same taps of neighbouring filter rows. They read the same columns of neighbouring rows, whose pitch is
@@ -147,4 +147,4 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   return l->parts > 1 ? sum_parts((int)problem_w_count(&p), l->parts, found, (float *)b->w, stream) : cudaSuccess;
 }
 
-NCHW_ROW(large_wgrad, "04n", "large filters: 16 taps in registers, dy slides", PASS_WGRAD, plan_wgrad, launch_wgrad, plain_growth_wgrad);
+NCHW_ROW(large_wgrad, "04l", "large filters: 16 taps in registers, dy slides", PASS_WGRAD, plan_wgrad, launch_wgrad, plain_growth_wgrad);

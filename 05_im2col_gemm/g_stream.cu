@@ -1,17 +1,18 @@
-/* 05k: blocks stay to the end.
+/* 05g: blocks stay to the end.
  *
+ * Terms:    persistent kernel; stream-K.
  * Idea:     2048 filters of 7x7 pixels and 64 images are 400 tiles of 128 x 128 for the 264 places of an H200: two rounds, the second one half empty.
  *           So there are as many blocks as places, and each multiplies one tile after the other. The tiles that do not make a whole round are cut:
  *           their stages of BK elements, lined up tile after tile, are dealt out evenly, so that all blocks end at once.
- * Change:   against 05d the loop runs on from tile to tile: the copies are one stage ahead, also where a tile ends, so that its last stage is
+ * Change:   against 05f the loop runs on from tile to tile: the copies are one stage ahead, also where a tile ends, so that its last stage is
  *           multiplied while the first of the next is on its way. Only the parts of a tile that was cut go through the workspace.
  * Dealt:    a block's share is at most one tile long: the end of one, the beginning of the next. It comes before the block's whole tiles, so that
  *           only its very first piece may begin in the middle of a tile.
- * Order:    a second kernel adds the parts of a tile, first to last, as in 05d: the same sums in every run, to the bit.
+ * Order:    a second kernel adds the parts of a tile, first to last, as in 05f: the same sums in every run, to the bit.
  * Stores:   where quads are not aligned, a warp exchanges its sums first: neighbouring lanes store neighbouring pixels, not every fourth one.
  * Model:    tiles of 64 or of 128 filters, cut or not, is decided by share_for() in stream.h, by estimated clocks.
  * Expect:   a fifth less time where the last of two rounds is half empty, a tenth where a tile has 4 stages.
- * Sizes:    R + S up to 30, as in 05m.
+ * Sizes:    R + S up to 30, as in 05d.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
 #include <string.h>
@@ -88,7 +89,8 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM)
     read_operands(o[0], buffers + half + my_row, buffers + half + BK * PITCH + my_col);
     multiply_stages<PITCH, BN>(sum, o, buffers, my_row, my_col, half, stages_of(all, blockIdx.x, tile), [&](int l, int now, int left) {
       if (l == 0 && left == 1) begin();
-      if (l % 2 && l > 1 && l / 2 <= PARTS) copy_part<BM, ROWS>(g, w, table, stage, filter, plane, FLOATS - now, l / 2 - 1); /* at 3, 5, 7, 9 */
+      const int part = part_beside<ROWS>(l);
+      if (part >= 0 && part < PARTS) copy_part<BM, ROWS>(g, w, table, stage, filter, plane, FLOATS - now, part);
     });
 
     /* y[n][K][image], or a part [BM][BN] of the workspace; a quad of pixels at a time where it is aligned and so within one image. */
@@ -195,9 +197,9 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-GEMM_ROW(stream_fprop, "05k", "blocks stay to the end, the last tiles are dealt out by stages", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);
+GEMM_ROW(stream_fprop, "05g", "blocks stay to the end, the last tiles are dealt out by stages", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);
 
-/* Whether it takes less time than 05d, as timed on an H200 for the layers of ResNet-50: where tiles of 64 filters, one a multiprocessor, fill less than
+/* Whether it takes less time than 05f, as timed on an H200 for the layers of ResNet-50: where tiles of 64 filters, one a multiprocessor, fill less than
  * 90 % of their rounds and there is enough to deal out, or where many tiles are so short that their beginnings and ends count. */
 extern "C" bool stream_pays(const conv_problem *p, int multiprocessors) {
   const double rounds = (double)tiles_of(p, 64) / multiprocessors, stages = stages_of_tile(p);

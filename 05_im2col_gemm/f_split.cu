@@ -1,14 +1,15 @@
-/* 05d: the reduction is split, where there are too few tiles to go round.
+/* 05f: the reduction is split, where there are too few tiles to go round.
  *
+ * Terms:    split-K; the second kernel is its reduction.
  * Idea:     sixteen images of 7x7 pixels and 512 filters are 28 tiles of 128 x 128, and an H200 has 132 multiprocessors with room for two each.
  *           But every output is a sum of 4608 products. So several blocks share a tile: each adds up a slice of the reduction and leaves its
  *           sums in the workspace, and a second kernel adds the slices.
- * Change:   against 05c a block begins and ends where its slice does, and writes to its slice's part of the workspace. With one slice it is 05c, whose
+ * Change:   against 05e a block begins and ends where its slice does, and writes to its slice's part of the workspace. With one slice it is 05e, whose
  *           copies and loop stand in pipeline.h.
  * Order:    the slices are added first to last, whichever was done first: the same sums in every run, to the bit. Atomic additions are not.
  * Model:    how many slices, and tiles of 64 or of 128 filters, is decided by split_for() in split.h: it estimates the clocks of the fullest multiprocessor,
  *           and those of writing, reading and adding the slices, for each choice, and takes the least.
- * Sizes:    R + S up to 30, as in 05m.
+ * Sizes:    R + S up to 30, as in 05d.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
 
@@ -52,9 +53,8 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM)
   read_operands(o[0], buffers + my_row, buffers + BK * PITCH + my_col);
   int now = 0; /* the buffer that is read */
   multiply_stages<PITCH, BN>(sum, o, buffers, my_row, my_col, now, steps, [&](int l, int now, int) {
-    /* Copies of rows begin early, at 2, 3, 4, 5: there are few stages and little to work out. Others at 3, 5, 7, 9, so that looking up is hidden, too. */
-    const int part = ROWS ? l - 2 : l % 2 ? (l - 3) / 2 : ALL;
-    if (l > 1 && part >= 0 && part < PARTS) copy_part<BM, ROWS>(g, w, table, stage, filter, plane, FLOATS - now, part);
+    const int part = part_beside<ROWS>(l);
+    if (part >= 0 && part < PARTS) copy_part<BM, ROWS>(g, w, table, stage, filter, plane, FLOATS - now, part);
   });
   store_tile(sum, out.to + (int)blockIdx.y * p.K * out.image, p.K, out.image, out.pixels, group * group_k + first_k + my_row, (group + 1) * group_k,
              first_pixel + my_col, out.image % 4 == 0);
@@ -138,7 +138,7 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-GEMM_ROW(split_fprop, "05d", "the reduction split where tiles are few", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);
+GEMM_ROW(split_fprop, "05f", "the reduction split where tiles are few", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);
 
 extern const cut_kernel split_cuts;
 const cut_kernel split_cuts = {&split_fprop, product_of, plan_cut};

@@ -1,5 +1,6 @@
-/* 05h: Winograd's convolution, four outputs with 16 multiplications instead of 36.
+/* 05l: Winograd's convolution, four outputs with 16 multiplications instead of 36.
  *
+ * Terms:    Winograd, F(2x2, 3x3); batched GEMM.
  * Idea:     two outputs of a filter of three taps are six products: y0 = d0 g0 + d1 g1 + d2 g2, y1 = d1 g0 + d2 g1 + d3 g2. Four do:
  *
  *               m0 = (d0 - d2) g0     m1 = (d1 + d2) (g0 + g1 + g2) / 2     m2 = (d3 - d1) g2     m3 = (d2 - d1) (g0 - g1 + g2) / 2
@@ -9,9 +10,9 @@
  *           filter, the taps' for every tile. And m may be added up over the channels before y is made of it. In two dimensions, lines of lines: 2 x 2
  *           outputs out of 4 x 4 pixels by 16 multiplications, where the formula has 36 (S. Winograd, 1980; A. Lavin and S. Gray, "Fast Algorithms for
  *           Convolutional Neural Networks", 2015).
- * Change:   against 05c there are 16 matrix products, of transformed pixels and filters (winograd.cuh), and no gather in any of them. Three kernels.
+ * Change:   against 05e there are 16 matrix products, of transformed pixels and filters (winograd.cuh), and no gather in any of them. Three kernels.
  * Expect:   the arithmetic in 44 % of its time, and memory to pay for it: V is four times as large as x, and M four times as large as y, each written
- *           and read once. They go through the L2 cache. Half the time of 05d where C and K are large; nothing to gain where they are small.
+ *           and read once. They go through the L2 cache. Half the time of 05f where C and K are large; nothing to gain where they are small.
  * Exact:    the halves are exact in binary: integers that are small enough stay exact.
  * Sizes:    3x3, stride 1, no dilation; any padding, groups.
  * Passes:   fprop, dgrad. Layout: NCHW, filters KCRS, fp32. */
@@ -53,7 +54,7 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   return winograd_launch<2, true>(plan_data<winograd_plan>(plan), (const float *)b->y, (const float *)b->w, (float *)b->x, (float *)b->workspace, stream);
 }
 
-WINOGRAD_ROW(winograd_fprop, "05h", "Winograd: 2 x 2 outputs by 16 multiplications", PASS_FPROP, winograd_plan_for<2>, launch_fprop, growth_fprop,
+WINOGRAD_ROW(winograd_fprop, "05l", "Winograd: 2 x 2 outputs by 16 multiplications", PASS_FPROP, winograd_plan_for<2>, launch_fprop, growth_fprop,
              EXACT_FACTOR);
-WINOGRAD_ROW(winograd_dgrad, "05h", "Winograd: 2 x 2 outputs by 16 multiplications", PASS_DGRAD, winograd_plan_for<2>, launch_dgrad, growth_dgrad,
+WINOGRAD_ROW(winograd_dgrad, "05l", "Winograd: 2 x 2 outputs by 16 multiplications", PASS_DGRAD, winograd_plan_for<2>, launch_dgrad, growth_dgrad,
              EXACT_FACTOR);

@@ -1,11 +1,12 @@
-/* 05m: windows are looked up in a table.
+/* 05d: windows are looked up in a table.
  *
+ * Terms:    precomputed offsets; predication.
  * Idea:     the reduction counts c, r, s, in the order in which w lies in memory. After 16 channels, R * S times BK = 16 elements, the taps repeat: a table
  *           of these 16 * R * S elements in shared memory holds how far each lies from its window's first pixel, and its filter row and column as bits. A
  *           thread copies for one and the same pixel all the time; it knows which of that window's rows and columns lie outside the image, as bits too.
  *           One addition says where an element is, one AND whether to copy it. And where pixels are rows of a matrix as they stand (1x1, stride 1, P * Q
  *           a multiple of 4), no table is needed, and they are copied 16 bytes at a time.
- * Change:   against 05l no division once the loop has begun: window_element() is gone, and what a thread copies goes along with it ("gather").
+ * Change:   against 05c no division once the loop has begun: window_element() is gone, and what a thread copies goes along with it ("gather").
  * Expect:   six instructions for an element instead of a hundred: a stage has some hundred beside 1024 FMAs and 64 reads. But every stage begins with
  *           loads from L2 or memory, hundreds of clocks that the other block of the multiprocessor covers in part: half of the peak.
  * Sizes:    R + S up to 30 (the bits).
@@ -192,4 +193,4 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-GEMM_ROW(table_fprop, "05m", "windows looked up in a table", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);
+GEMM_ROW(table_fprop, "05d", "windows looked up in a table", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);

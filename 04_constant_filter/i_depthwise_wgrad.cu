@@ -1,8 +1,9 @@
-/* 04h: the filter gradient of depthwise layers.
+/* 04i: the filter gradient of depthwise layers.
  *
+ * Terms:    two-pass, deterministic reduction.
  * Idea:     dw has few elements and each adds up all pixels of all images. A thread owns two channels again, walks down one strip after the
  *           other, and keeps all R x S sums of both channels in registers; at the end the threads' sums are added up.
- * Change:   against 04f the roles turn: the filter's place in registers is that of the result, and a row of x meets the rows of dy that are
+ * Change:   against 04g the roles turn: the filter's place in registers is that of the result, and a row of x meets the rows of dy that are
  *           kept from before. A second kernel adds up what the threads found, in an order that depends on the number of
  *           multiprocessors alone: on a GPU the result is the same in every run, bit for bit.
  * Expect:   3x3: bound by memory, reading x and dy once; 7x7: by FMAs, like fprop.
@@ -17,7 +18,7 @@
 enum { THREADS = 128, COLS = 4, SUM_LANES = 8, MOST_PARTS = 512 };
 
 static __host__ __device__ constexpr int resident_blocks(int size) { return size == 3 ? 4 : size == 5 ? 3 : 2; }
-/* Rows of dy, and STRIDE times as many of x, on their way: as in 04f. */
+/* Rows of dy, and STRIDE times as many of x, on their way: as in 04g. */
 static __host__ __device__ constexpr int steps_ahead(int size, int stride) { return size == 3 && stride == 1 ? 2 : 1; }
 
 /* parts[part][tap][channel]: the sums of all strips whose number is `part` modulo the number of parts. A thread: one part of two channels.
@@ -26,7 +27,7 @@ template <int SIZE, int STRIDE>
 __global__ void __launch_bounds__(THREADS, resident_blocks(SIZE))
     depthwise_wgrad_kernel(conv_problem p, int strip, int part_count, const __half2 *__restrict__ x, const __half2 *__restrict__ dy,
                            float2 *__restrict__ parts) {
-  constexpr int WIDTH = (COLS - 1) * STRIDE + SIZE, FLIGHT = (SIZE - 1) / STRIDE + 1; /* as in 04f */
+  constexpr int WIDTH = (COLS - 1) * STRIDE + SIZE, FLIGHT = (SIZE - 1) / STRIDE + 1; /* as in 04g */
   constexpr int AHEAD = steps_ahead(SIZE, STRIDE);
   const int pairs = p.C / 2, tiles_q = (p.Q + COLS - 1) / COLS, strips = (p.P + strip - 1) / strip;
   const int task = blockIdx.x * THREADS + threadIdx.x, pair = task % pairs, part = task / pairs; /* neighbouring threads: neighbouring channels */
@@ -195,4 +196,4 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-NHWC_ROW(depthwise_wgrad, "04h", "depthwise, fp16: two channels a thread", PASS_WGRAD, 53, plan_wgrad, launch_wgrad, plain_growth_wgrad);
+NHWC_ROW(depthwise_wgrad, "04i", "depthwise, fp16: two channels a thread", PASS_WGRAD, 53, plan_wgrad, launch_wgrad, plain_growth_wgrad);

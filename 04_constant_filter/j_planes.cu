@@ -1,4 +1,4 @@
-/* 04l: depthwise layers in fp32 of any width, strides 1 and 2: fprop, and dgrad as the same kernel.
+/* 04j: depthwise layers in fp32 of any width, strides 1 and 2: fprop, and dgrad as the same kernel.
  *
  * Idea:     in both passes an image is read and another is written, and a tap connects a row `in` of one with a row `out` of the other:
  *             fprop  in  = stride * out - pad + tap
@@ -11,7 +11,7 @@
  * Expect:   bound by memory. 64 images, 3x3: 32 channels of 112 x 112 move 206 MB, 48 us at 4.28 TB/s: 55 us. 96 channels with stride 2: 385 MB,
  *           90 us: 100 us. 960 channels of 7 x 7: 24 MB, 5.6 us; 320 instructions for 196 results take as long: 9 us.
  * Sizes:    3x3, 5x5, 7x7 with stride 1 or 2, padding SIZE / 2 before the image, no dilation; others by a plain kernel. C == groups.
- * Passes:   fprop, dgrad (04m: wgrad). Layout: NCHW, filters KCRS, fp32. */
+ * Passes:   fprop, dgrad (04k: wgrad). Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
 
 #include "04_constant_filter/planes.cuh"
@@ -175,5 +175,5 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-NCHW_ROW(planes_fprop, "04l", "depthwise of any width: planes side by side in a warp", PASS_FPROP, plan_planes, launch_fprop, plain_growth_fprop);
-NCHW_ROW(planes_dgrad, "04l", "depthwise of any width: planes side by side in a warp", PASS_DGRAD, plan_planes, launch_dgrad, plain_growth_dgrad);
+NCHW_ROW(planes_fprop, "04j", "depthwise of any width: planes side by side in a warp", PASS_FPROP, plan_planes, launch_fprop, plain_growth_fprop);
+NCHW_ROW(planes_dgrad, "04j", "depthwise of any width: planes side by side in a warp", PASS_DGRAD, plan_planes, launch_dgrad, plain_growth_dgrad);

@@ -1,14 +1,15 @@
-/* 05c: the next stage is on its way while this one is multiplied.
+/* 05e: the next stage is on its way while this one is multiplied.
  *
+ * Terms:    double buffering; software pipelining; prologue and main loop.
  * Idea:     software pipelining, at two levels. While 16 elements of the reduction are multiplied from one buffer, cp.async brings the next 16 to the other;
  *           and while one element is multiplied, the values of the next are read from shared memory. Nobody waits for what he needs at once.
- * Change:   against 05m copies are asynchronous and a stage ahead, operands are read an element ahead, and the block meets once a stage, not twice.
+ * Change:   against 05d copies are asynchronous and a stage ahead, operands are read an element ahead, and the block meets once a stage, not twice.
  * Copies:   in four parts: after many at once a warp has to wait, and then all others for it at the barrier. They are made in the last stage, too, as
  *           zeros: a loop without branches is one block of instructions for the assembler, which assigns its registers better then.
  * Expect:   a warp's element of the reduction is 64 FMAs, 4 reads of 16 bytes and, with the copies, 6 instructions more. A read writes four registers,
  *           which keeps FMAs from starting for 1.5 clocks, as small loops have shown: 64 of 80 clocks, 80 % of the peak. Nothing else comes near its
  *           limit: shared memory is busy half the time (two passes a read, tile.h), L2 gives 2 TB/s of its 9.
- * Sizes:    R + S up to 30, as in 05m.
+ * Sizes:    R + S up to 30, as in 05d.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
@@ -129,4 +130,4 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-GEMM_ROW(pipelined_fprop, "05c", "copies and reads run ahead of the products", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);
+GEMM_ROW(pipelined_fprop, "05e", "copies and reads run ahead of the products", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);

@@ -1,18 +1,19 @@
-/* 05f: the gradient of the image, as a matrix product for every residue of the stride.
+/* 05i: the gradient of the image, as a matrix product for every residue of the stride.
  *
  *     dx[n,c,h,w] = sum over k,r,s of w[k,c,r,s] * dy[n,k,p,q]        where p * stride = h + pad - r*dil, and q likewise
  *
+ * Terms:    implicit GEMM; strided dgrad by residue classes.
  * Idea:     with a stride of 2 half of the r's leave a remainder in that division, and which half depends on whether h is even. So the pixels are taken
  *           in classes, by h modulo the stride and w modulo the stride (classes.h). In a class h = stride * i + a the same r's count for all pixels,
  *           and p = i + (a + pad - r*dil) / stride: a convolution of stride 1 again, with fewer taps. No product is computed that is not needed, and no
  *           tap is tested in the loop. At stride 1 there is one class.
- * Change:   against 05d C and K change places, a block has a class and its taps, and the table says where a tap lies in w, too, as the elements of
+ * Change:   against 05f C and K change places, a block has a class and its taps, and the table says where a tap lies in w, too, as the elements of
  *           w that a class needs are no longer neighbours. A slice has as many steps in every class, so a class has as many slices as it needs.
  *           A class without taps is zeros: a 1x1 filter of stride 2 reaches a quarter of the pixels.
  * Stores:   a class's pixels lie apart: a lane that stored its own four would touch a sector of 32 bytes for each. So sums change lanes in shared
  *           memory, until neighbours store neighbours; the columns without taps to the right go along as zeros; and blocks of the same pixels'
  *           column classes are neighbours, so that their halves of a sector meet in L2.
- * Expect:   as 05d at stride 1, w read in smaller pieces; at stride 2 the four classes of a 3x3 filter have 4, 2, 2 and 1 taps, 9 in all, not 36.
+ * Expect:   as 05f at stride 1, w read in smaller pieces; at stride 2 the four classes of a 3x3 filter have 4, 2, 2 and 1 taps, 9 in all, not 36.
  * Sizes:    R + S up to 30 (the bits), a vertical stride up to 65535 (gridDim.z).
  * Passes:   dgrad. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
@@ -262,7 +263,7 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-GEMM_ROW(classes_dgrad, "05f", "a product for every residue of the stride", PASS_DGRAD, plan_dgrad, launch_dgrad, plain_growth_dgrad);
+GEMM_ROW(classes_dgrad, "05i", "a product for every residue of the stride", PASS_DGRAD, plan_dgrad, launch_dgrad, plain_growth_dgrad);
 
 extern const cut_kernel classes_cuts;
 const cut_kernel classes_cuts = {&classes_dgrad, product_of, plan_cut};

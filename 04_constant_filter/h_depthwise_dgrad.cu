@@ -1,9 +1,9 @@
-/* 04g: the data gradient of depthwise layers, strides included.
+/* 04h: the data gradient of depthwise layers, strides included.
  *
  * Idea:     with stride 2 a pixel of dx has only every second tap of a row, and only every second row. A kernel that asks of each tap whether
  *           it divides does four times the work. Here a row of dy is spread instead: it belongs to SIZE rows of dx, whose unfinished sums
  *           a thread keeps; STRIDE of them are complete after it.
- * Change:   against 04f the sums move up by STRIDE rows with every row of dy. Which taps meet which column is known when compiling:
+ * Change:   against 04g the sums move up by STRIDE rows with every row of dy. Which taps meet which column is known when compiling:
  *           tiles begin where w + pad is a multiple of the stride.
  * Expect:   bound by memory, like fprop, at either stride: dx is written once and dy read once.
  * Sizes:    3x3, 5x5, 7x7 with stride 1 or 2, no dilation; others by a plain kernel. C = K = groups, even.
@@ -17,7 +17,7 @@
 enum { THREADS = 128, COLS = 4 };
 
 static __host__ __device__ constexpr int resident_blocks(int size) { return size == 3 ? 5 : size == 5 ? 3 : 2; }
-/* Rows of dy on their way: as in 04f. */
+/* Rows of dy on their way: as in 04g. */
 static __host__ __device__ constexpr int rows_ahead(int size, int stride) { return size == 3 ? (stride == 2 ? 4 : 3) : 2; }
 
 /* A thread: `strip` rows (a multiple of STRIDE) of COLS columns of two channels of dx. */
@@ -155,4 +155,4 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-NHWC_ROW(depthwise_dgrad, "04g", "depthwise, fp16: two channels a thread", PASS_DGRAD, 53, plan_dgrad, launch_dgrad, plain_growth_dgrad);
+NHWC_ROW(depthwise_dgrad, "04h", "depthwise, fp16: two channels a thread", PASS_DGRAD, 53, plan_dgrad, launch_dgrad, plain_growth_dgrad);

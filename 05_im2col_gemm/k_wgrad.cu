@@ -1,14 +1,15 @@
-/* 05g: the gradient of the filters, as a matrix product whose reduction is over all pixels.
+/* 05k: the gradient of the filters, as a matrix product whose reduction is over all pixels.
  *
  *     dw [K][C*R*S]  =  dy [K][N*P*Q]  x  columns [C*R*S][N*P*Q], transposed          the same columns as in 05a
  *
+ * Terms:    implicit GEMM; split-K.
  * Idea:     filters and columns are few and pixels are many: on the layer mb16ic64ih56oc128oh56kh3ph1 five tiles of 128 x 128 and a reduction of 50176.
- *           So what was an emergency in 05d is the rule: the pixels are cut into slices, and a second kernel adds the slices, first to last.
- * Change:   against 05d the pixels count along the reduction. A thread copies for one column of the tile after the other, and walks over the
+ *           So what was an emergency in 05f is the rule: the pixels are cut into slices, and a second kernel adds the slices, first to last.
+ * Change:   against 05f the pixels count along the reduction. A thread copies for one column of the tile after the other, and walks over the
  *           pixels COPY_K at a time; both matrices have to be turned now, dy as w was.
  * Gather:   a pixel knows where its window begins, and which of the window's rows and columns lie outside the image: two tables, by p and by q.
- *           A column knows how far it lies from there, and its row and column, as bits: the table of 05m, for the BN columns of the tile.
- * Expect:   as 05c, less the slices: on that layer 52 of them write and read 295 KB each, 30 MB, of which L2 keeps most.
+ *           A column knows how far it lies from there, and its row and column, as bits: the table of 05d, for the BN columns of the tile.
+ * Expect:   as 05e, less the slices: on that layer 52 of them write and read 295 KB each, 30 MB, of which L2 keeps most.
  * Sizes:    R + S up to 30 (the bits), P + Q up to 2000 (the tables).
  * Passes:   wgrad. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
@@ -201,7 +202,7 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-GEMM_ROW(pixels_wgrad, "05g", "the reduction over all pixels, in slices", PASS_WGRAD, plan_wgrad, launch_wgrad, plain_growth_wgrad);
+GEMM_ROW(pixels_wgrad, "05k", "the reduction over all pixels, in slices", PASS_WGRAD, plan_wgrad, launch_wgrad, plain_growth_wgrad);
 
 extern const cut_kernel pixels_cuts;
 const cut_kernel pixels_cuts = {&pixels_wgrad, product_of, plan_cut};

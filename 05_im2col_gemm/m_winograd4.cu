@@ -1,15 +1,16 @@
-/* 05i: Winograd's convolution in larger tiles, sixteen outputs with 36 multiplications instead of 144.
+/* 05m: Winograd's convolution in larger tiles, sixteen outputs with 36 multiplications instead of 144.
  *
- * Idea:     05h's formulas come from polynomials: a product with 4 coefficients is known when it is known at four points, 0, 1, -1 and "infinity".
+ * Terms:    Winograd, F(4x4, 3x3).
+ * Idea:     05l's formulas come from polynomials: a product with 4 coefficients is known when it is known at four points, 0, 1, -1 and "infinity".
  *           Six points, with 2 and -2, do for four outputs in a row.
- * Change:   against 05h the points, and what follows from them: 4 x 4 outputs out of 6 x 6 pixels.
- * Expect:   the arithmetic in 25 % of its time; V and M are 36 / 16 = 2.25 times as large as x and y, where 05h had 4 times. So it is better at both. Of
+ * Change:   against 05l the points, and what follows from them: 4 x 4 outputs out of 6 x 6 pixels.
+ * Expect:   the arithmetic in 25 % of its time; V and M are 36 / 16 = 2.25 times as large as x and y, where 05l had 4 times. So it is better at both. Of
  *           14 x 14 outputs a tenth of that is lost again, with shorter tiles; of 7 x 7 too, or a quarter if few images leave no choice. Where C and K are
  *           128 and more, five to seven tenths of the time is multiply_kernel's, of whose instructions nearly nine tenths are FMAs. The rest is memory's: U,
  *           V and M are written and read once, and all three may be larger than the L2 cache: U at 512 x 512 filters, V and M at 64 images.
  * Price:    powers of 2 grow large, sixths are not exact in binary: the error is up to 30 times that of a plain sum, and integers do not stay integers. It
  *           is verified by its error bound alone.
- * Sizes:    as 05h. */
+ * Sizes:    as 05l. */
 #include "05_im2col_gemm/winograd.cuh"
 
 template <> __device__ __forceinline__ void filter_line<4>(const float (&g)[3], float (&u)[6]) {
@@ -62,7 +63,7 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   return winograd_launch<4, true>(plan_data<winograd_plan>(plan), (const float *)b->y, (const float *)b->w, (float *)b->x, (float *)b->workspace, stream);
 }
 
-WINOGRAD_ROW(winograd4_fprop, "05i", "Winograd: 4 x 4 outputs by 36 multiplications", PASS_FPROP, winograd_plan_for<4>, launch_fprop, growth_fprop,
+WINOGRAD_ROW(winograd4_fprop, "05m", "Winograd: 4 x 4 outputs by 36 multiplications", PASS_FPROP, winograd_plan_for<4>, launch_fprop, growth_fprop,
              EXACT_NEVER);
-WINOGRAD_ROW(winograd4_dgrad, "05i", "Winograd: 4 x 4 outputs by 36 multiplications", PASS_DGRAD, winograd_plan_for<4>, launch_dgrad, growth_dgrad,
+WINOGRAD_ROW(winograd4_dgrad, "05m", "Winograd: 4 x 4 outputs by 36 multiplications", PASS_DGRAD, winograd_plan_for<4>, launch_dgrad, growth_dgrad,
              EXACT_NEVER);

@@ -1,5 +1,6 @@
-/* 04f: depthwise layers, fp16 NHWC: one filter a channel, and it stays in registers.
+/* 04g: depthwise layers, fp16 NHWC: one filter a channel, and it stays in registers.
  *
+ * Terms:    depthwise convolution; software prefetching.
  * Idea:     in NHWC the channels are what lies side by side. A thread owns two of them, one __half2: 32 lanes read 128 bytes of one pixel
  *           together. It keeps both filters in registers as fp32, and walks down the image as 04b does: every value is read and converted once
  *           for all rows of outputs that it belongs to.
@@ -11,7 +12,7 @@
  *           registers, so that a channel's pixels stay in one bank, whatever the tap.
  *           Meant to help; of the multiply-adds 25 to 46 % still meet in a bank at stride 1 (scripts/register_banks.sh).
  * Sizes:    3x3, 5x5, 7x7 with stride 1 or 2, no dilation; others by a plain kernel. C = K = groups, even.
- * Passes:   fprop (04g: dgrad, 04h: wgrad). Layout: NHWC, filters KRSC, fp16 with fp32 sums. */
+ * Passes:   fprop (04h: dgrad, 04i: wgrad). Layout: NHWC, filters KRSC, fp16 with fp32 sums. */
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -160,4 +161,4 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-NHWC_ROW(depthwise_fprop, "04f", "depthwise, fp16: two channels a thread", PASS_FPROP, 53, plan_fprop, launch_fprop, plain_growth_fprop);
+NHWC_ROW(depthwise_fprop, "04g", "depthwise, fp16: two channels a thread", PASS_FPROP, 53, plan_fprop, launch_fprop, plain_growth_fprop);

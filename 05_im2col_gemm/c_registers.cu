@@ -1,5 +1,6 @@
-/* 05l: an 8 x 8 tile of the product in every thread's registers.
+/* 05c: an 8 x 8 tile of the product in every thread's registers.
  *
+ * Terms:    register tiling (thread tile, warp tile, block tile); thread coarsening.
  * Idea:     a value that was read from shared memory is used for a whole row or column of a register tile: 16 values read serve 64 FMAs. And in a
  *           larger block, 128 (or 64) filters x 128 pixels, an element that was looked up serves 128 filters, where 05b had 64.
  * Change:   against 05b the tile and how a block's threads divide it, and the order of its FMAs; reads and stores of 16 bytes.
@@ -162,4 +163,4 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-GEMM_ROW(register_tile_fprop, "05l", "8 x 8 sums in a thread's registers", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);
+GEMM_ROW(register_tile_fprop, "05c", "8 x 8 sums in a thread's registers", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);

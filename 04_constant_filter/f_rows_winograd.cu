@@ -1,6 +1,7 @@
-/* 04o: 9x9 filters by Winograd's products along the row.
+/* 04f: 9x9 filters by Winograd's products along the row.
  *
- * Idea:     two outputs of a filter of three taps are six products; four do (05h draws the same in two dimensions):
+ * Terms:    Winograd, F(2, 3) in one dimension.
+ * Idea:     two outputs of a filter of three taps are six products; four do (05l draws the same in two dimensions):
  *
  *               m0 = (d0 - d2) g0     m1 = (d1 + d2) (g0 + g1 + g2) / 2     m2 = (d2 - d1) (g0 - g1 + g2) / 2     m3 = (d1 - d3) g2
  *               y0 = m0 + m1 + m2     y1 = m1 - m2 - m3
@@ -186,7 +187,7 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   return cudaSuccess;
 }
 
-/* Sums of pixels and of taps at the three points of an output have the norm 5^(1/2), where the formula has 3^(1/2) (05h says why); a window's sums round a
+/* Sums of pixels and of taps at the three points of an output have the norm 5^(1/2), where the formula has 3^(1/2) (05l says why); a window's sums round a
  * few times more. */
 static double growth(const conv_problem *p, bool random) {
   (void)p;
@@ -198,7 +199,7 @@ static double growth(const conv_problem *p, bool random) {
 enum { EXACT_FACTOR = 6 };
 
 extern "C" const conv_kernel rows_fprop;
-const conv_kernel rows_fprop = {.name = "04o",
+const conv_kernel rows_fprop = {.name = "04f",
                                 .idea = "9x9: Winograd's products along the row",
                                 .place = ON_GPU,
                                 .pass = PASS_FPROP,

@@ -1,7 +1,8 @@
-/* 05e: the gradient of the image, spelled out: first the gradient of every window, then each pixel adds up the windows it lies in.
+/* 05h: the gradient of the image, spelled out: first the gradient of every window, then each pixel adds up the windows it lies in.
  *
  *     columns' [C*R*S][N*P*Q]  =  w [K][C*R*S], transposed  x  dy [K][N*P*Q]          dx[n,c,h,w] = the sum of its elements in columns'
  *
+ * Terms:    col2im.
  * Idea:     05a copied a pixel to every window that it lies in, up to R * S places of the columns. Its gradient is the sum of theirs: col2im.
  * Change:   against 05a the product comes first and its result is the matrix of windows; w is read along its rows and need not be turned. col2im_kernel
  *           is im2col_kernel turned around: not every element of the columns adds itself to a pixel, which would take atomic additions and give
@@ -96,4 +97,4 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-GEMM_ROW(col2im_dgrad, "05e", "a matrix product, then col2im", PASS_DGRAD, plan_dgrad, launch_dgrad, plain_growth_dgrad);
+GEMM_ROW(col2im_dgrad, "05h", "a matrix product, then col2im", PASS_DGRAD, plan_dgrad, launch_dgrad, plain_growth_dgrad);

@@ -1,9 +1,9 @@
-/* 04m: the filter gradient of depthwise layers in fp32 of any width, strides 1 and 2.
+/* 04k: the filter gradient of depthwise layers in fp32 of any width, strides 1 and 2.
  *
  * Idea:     a lane keeps all R x S sums of a channel in registers, walks through strips of that channel's planes in all images, and the sums of
  *           the lanes are added up at the end: within a block through shared memory, those of several blocks by a second kernel. Everything
  *           is added in an order that depends on nothing: the result is the same in every run, bit for bit.
- * Change:   against 04l the roles turn, as in 04h: the filter's place in registers is that of the result. A row of x meets the rows of dy
+ * Change:   against 04j the roles turn, as in 04i: the filter's place in registers is that of the result. A row of x meets the rows of dy
  *           that it lies under; the lanes share out the planes as there.
  * Expect:   3x3 and 5x5 bound by memory: x and dy are read once. 64 images, 3x3, 32 channels of 112 x 112: 206 MB, 48 us; 58 us with the start and the
  *           second kernel. 7x7: 49 FMAs for 8 bytes, every other one with two registers in one bank (04e), and as many other instructions as a third
@@ -20,7 +20,7 @@ enum { MOST_PARTS = 1024 };
 static __host__ __device__ constexpr int resident_blocks(int size) { return size == 3 ? 6 : size == 5 ? 5 : 4; }
 
 /* A block: every gridDim.x-th of a channel's tasks, WARPS times as many as a warp has segments at once. parts[k][tap][part], part = (blockIdx.y, .x).
- * WHOLE: as in 04l. The grid: shares of the tasks, groups, channels. */
+ * WHOLE: as in 04j. The grid: shares of the tasks, groups, channels. */
 template <int SIZE, int STRIDE, int COLS, bool WHOLE>
 __global__ void __launch_bounds__(THREADS, resident_blocks(SIZE))
     planes_wgrad_kernel(conv_problem p, planes_walk walk, const float *__restrict__ x, const float *__restrict__ dy, float *__restrict__ parts) {
@@ -166,4 +166,4 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   return l->parts > 1 ? sum_parts((int)problem_w_count(&p), l->parts, found, (float *)b->w, stream) : cudaSuccess;
 }
 
-NCHW_ROW(planes_wgrad, "04m", "depthwise of any width: all sums of a filter in registers", PASS_WGRAD, plan_wgrad, launch_wgrad, plain_growth_wgrad);
+NCHW_ROW(planes_wgrad, "04k", "depthwise of any width: all sums of a filter in registers", PASS_WGRAD, plan_wgrad, launch_wgrad, plain_growth_wgrad);
