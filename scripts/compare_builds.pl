@@ -24,9 +24,9 @@ my ($failed, @all) = (0);
 
 sub fields { my ($line) = @_; return map { s/^"(.*)"$/$1/r } "$line," =~ /((?:"(?:[^"]|"")*"|[^",])*),/g }
 
-# Runs a program; shape, pass, kernel => microseconds of the rows that are right.
+# Runs a program; shape, pass, kernel => microseconds of the rows that are right. The old program's kernels get their new names.
 sub times_of {
-    my ($program, @arguments) = @_;
+    my ($is_old, $program, @arguments) = @_;
     my $path = "$folder/rows.csv";
     unlink $path;
     system("'$program' --no-cudnn --csv '$path' @arguments >'$folder/log' 2>&1") == 0 or do { print "FAILED: $program @arguments: " . `tail -n 2 '$folder/log'`; $failed = 1; return };
@@ -39,7 +39,7 @@ sub times_of {
         my %row;
         @row{@names} = fields($_);
         next unless $row{status} eq 'right' && $row{us_median};
-        $time{"$row{shape},$row{pass},$row{dtype}," . ($renamed{ $row{kernel} } // $row{kernel})} = $row{us_median};
+        $time{"$row{shape},$row{pass},$row{dtype}," . ($is_old && $renamed{ $row{kernel} } || $row{kernel})} = $row{us_median};
     }
     return %time;
 }
@@ -51,7 +51,7 @@ for my $run (@ARGV) {
     for my $i (1 .. $#arguments) { $new_arguments[$i] = join ',', map { $renamed{$_} // $_ } split /,/, $arguments[$i] if $arguments[$i - 1] eq '--kernel' }
     my %least;
     for my $who (qw(old new new old)) {
-        my %time = $who eq 'old' ? times_of("$old/$old_step", @arguments) : times_of("$new/$new_step", @new_arguments);
+        my %time = $who eq 'old' ? times_of(1, "$old/$old_step", @arguments) : times_of(0, "$new/$new_step", @new_arguments);
         for (keys %time) { $least{$who}{$_} = $time{$_} unless defined $least{$who}{$_} && $least{$who}{$_} < $time{$_} }
     }
     my ($sum, $count, $slower, $worst, $where) = (0, 0, 0, 0, '');
