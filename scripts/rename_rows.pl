@@ -136,6 +136,9 @@ sub raw_fields {
     return @fields;
 }
 
+# A kernel's letter, and what may follow: 05a.2 is its second launch, 05a_matmul a part of it.
+my $named = qr/^(\d\d[a-z])(?=$|[._])/;
+
 my (%lines, %columns, %source, %rows); # path => lines; path => name => place; kernel => hash => rows; kernel => rows
 for my $path (@files) {
     open my $in, '<', $path or fail("$path: expected a file of results: $!");
@@ -148,8 +151,7 @@ for my $path (@files) {
     for (@rest) {
         my @f = raw_fields(s/\r?\n$//r);
         fail("$path: expected " . @names . " fields in every row, got " . @f) if @f != @names;
-        my $kernel = $f[$columns{$path}{kernel}];
-        next unless $kernel =~ /^\d\d[a-z]$/;
+        my ($kernel) = $f[$columns{$path}{kernel}] =~ $named or next;
         $rows{$kernel}++;
         $source{$kernel}{ $f[$columns{$path}{source}] }++ if exists $columns{$path}{source};
     }
@@ -197,10 +199,10 @@ for my $path (sort keys %lines) {
         my ($end) = $line =~ /(\r?\n?)$/;
         my @f = raw_fields($line =~ s/\r?\n$//r);
         my $kernel = $f[$at->{kernel}];
-        my $pair = $hash{$kernel};
+        my $pair = $hash{ $kernel =~ $named ? $1 : '' };
         my $before = join ',', @f;
         if (exists $at->{source} && $pair && $f[$at->{source}] eq $pair->[0]) { $f[$at->{source}] = $pair->[1], $hashed++ }
-        for my $column (grep { /^kernel/ } keys %$at) { $f[$at->{$column}] = $new_name{ $f[$at->{$column}] } // $f[$at->{$column}] }
+        for my $column (grep { /^kernel/ } keys %$at) { $f[$at->{$column}] =~ s/$named/$new_name{$1} \/\/ $1/e }
         $renamed++ if $f[$at->{kernel}] ne $kernel;
         $line = join(',', @f) . $end;
         $changed = 1 if $before ne join ',', @f;
