@@ -18,8 +18,8 @@ list=$(IFS=,; echo "${metrics[*]}")
 
 # PROGRAM ARGUMENTS...: the same under both.
 programs=(
-  "01 --exact --shape $shape"
-  "02 --exact --shape $shape"
+  "01 --exact --verify host --shape $shape"
+  "02 --exact --verify host --shape $shape"
   "tests/count_kernels"
   "tests/check_tiled"
 )

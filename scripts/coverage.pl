@@ -61,7 +61,7 @@ my (@missed, %figures);
 for my $name (sort keys %lines) {
     open my $source, '<', $name or die "coverage.pl: $name: $!\n";
     my @text = ('', <$source>);
-    s/^\s+|\s+$//g for @text;
+    s/^\s+|\s+$//g, s/\s+/ /g for @text; # wherever its remark stands
     my %f = (lines => scalar keys %{ $lines{$name} }, lines_reached => 0, branches => 0, branches_taken => 0);
     for my $number (sort { $a <=> $b } keys %{ $lines{$name} }) {
         my $reached = $lines{$name}{$number} > 0;

@@ -86,6 +86,7 @@ cat >"$folder/bin/ncu" <<'END'
 while [ "$1" != --log-file ]; do shift; done
 file=$2 kernel='naive' sectors=16 time=2000
 [[ "$*" == *'--kernel 02a'* ]] && kernel='tile<(int)64, (bool)1>' sectors=4.5 time=1,000
+on_host= && [[ "$*" == *'--verify host'* ]] && on_host=yes
 [[ "$*" == *'--pass dgrad'* ]] && echo '==ERROR== ERR_NVGPUCTRPERM - no permission' >"$file" && exit 1
 shift 2
 "$@"
@@ -97,6 +98,8 @@ cat >"$file" <<CSV
 "0","reference_kernel(conv_problem, conv_pass)","5","1","1","0","1","1","1"
 "1","void $kernel(conv_problem, const float *)","$time","$sectors","32","0","8.5","1","0.5"
 CSV
+# What the harness launches where it verifies on the GPU.
+[ "$on_host" ] || echo '"2","fill_kernel(conv_tensor)","5","1","1","0","1","1","1"' >>"$file"
 END
 cat >"$folder/build/cuda/01" <<'END'
 #!/usr/bin/env bash
