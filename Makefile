@@ -316,13 +316,13 @@ endif
 run-%:
 	@echo "run-$*: expected one of $(addprefix run-,$(STEPS))" >&2; exit 2
 
-# Compiling for GPUs that are not here (the build's own has been): warnings are errors.
+# Compiling for GPUs that are not here (the build's own has been): warnings are errors. The host's part, most of the time, once.
 CHECK_ARCHS = $(filter-out $(if $(filter cuda,$(BACKEND)),$(if $(filter 1,$(words $(ARCH))),$(ARCH))),80 90a $(NEWEST_ARCH))
 define check_rules
 build/nvcc/$(1)/%.cu.o: %.cu
 	@mkdir -p $$(@D)
 	$$(call say,nvcc sm_$(1) $$<)
-	$$(Q)$$(NVCC) -ccbin $$(CXX) $$(NVCC_FLAGS) -gencode arch=compute_$(1),code=sm_$(1) $$(call STRICT_PTXAS,$(1)) -MMD -MP -c $$< -o $$@
+	$$(Q)$$(NVCC) -ccbin $$(CXX) $$(NVCC_FLAGS) -gencode arch=compute_$(1),code=sm_$(1) $$(call STRICT_PTXAS,$(1)) -MMD -MP $(if $(filter 90a,$(1)),-c,-cubin) $$< -o $$@
 endef
 ifneq ($(NVCC),)
 $(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a))))
