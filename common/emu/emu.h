@@ -38,10 +38,13 @@ typedef struct emu_site {
 } emu_site;
 
 typedef enum {
-  EMU_IDLE,         /* not started yet, or exited */
-  EMU_RUNNABLE,     /* running, or in its worker's ready queue */
-  EMU_WAIT_BARRIER, /* until enough threads of the block arrive */
-  EMU_WAIT_WARP     /* until the lanes of a mask arrive */
+  EMU_IDLE,           /* not started yet, or exited */
+  EMU_RUNNABLE,       /* running, or in its worker's ready queue */
+  EMU_WAIT_BARRIER,   /* until enough threads of the block arrive */
+  EMU_WAIT_WARP,      /* until the lanes of a mask arrive */
+  EMU_WAIT_MBARRIER,  /* until a phase of an mbarrier is over */
+  EMU_WAIT_WARPGROUP, /* until all 128 threads of the warpgroup arrive */
+  EMU_WAIT_CLUSTER    /* until all threads of the cluster arrive */
 } emu_state;
 
 struct emu_thread {
@@ -54,9 +57,12 @@ struct emu_thread {
   struct emu_stack *stack;
   emu_state state;
   /* while it waits: */
-  int barrier;      /* which of block->barriers */
-  unsigned mask;    /* lanes it waits for */
-  const char *what; /* "__syncthreads" */
+  int barrier;               /* which of block->barriers */
+  unsigned mask;             /* lanes it waits for */
+  uint32_t mbarrier, parity; /* shared address; of the phase it waits for */
+  int cluster_arrived;       /* at barrier.cluster, in the round under way */
+  int cluster_waits;         /* has arrived, and not waited since */
+  const char *what;          /* "__syncthreads" */
   emu_site where;
 };
 
@@ -88,7 +94,12 @@ typedef struct emu_barrier {
 } emu_barrier;
 
 struct emu_block {
-  uint3 index; /* its blockIdx */
+  uint3 index;             /* its blockIdx */
+  unsigned rank;           /* within its cluster */
+  emu_block *team;         /* all blocks of the cluster, in order; they live together */
+  unsigned team_size;      /* 1: no cluster */
+  unsigned cluster_phases; /* of the cluster's first block: rounds of barrier.cluster that are over */
+  unsigned cluster_arrived;
   emu_launch *launch;
   emu_thread *threads; /* thread_count of them */
   emu_warp *warps;
@@ -117,14 +128,15 @@ typedef struct emu_call {
   void (*entry)(const void *closure); /* runs one thread: calls the kernel with the arguments in the closure */
   const void *closure;
   size_t closure_bytes;
-  int early; /* may begin before the kernel before it in its stream has ended: programmatic dependent launch */
+  int early;    /* may begin before the kernel before it in its stream has ended: programmatic dependent launch */
+  dim3 cluster; /* blocks of a cluster; 0 or 1: none */
 } emu_call;
 
 /* Runs the launch, or records it in the graph that its stream captures. Also leaves the error for cudaGetLastError. */
 cudaError_t emu_launch_kernel(const emu_call *call);
 
 /* What the attributes of cudaLaunchKernelEx ask for; cudaErrorNotSupported, and a line on stderr, for what the emulator cannot do. */
-cudaError_t emu_read_attributes(const cudaLaunchConfig_t *config, int *early);
+cudaError_t emu_read_attributes(const cudaLaunchConfig_t *config, int *early, dim3 *cluster);
 
 /* A kernel's __launch_bounds__: launches with more threads fail. `text` has "kernel = " and its name. Returns true. */
 int emu_set_bound(const void *function, unsigned threads, const char *text);

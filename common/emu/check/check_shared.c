@@ -91,7 +91,7 @@ static void meet(emu_checker *c, uint32_t set, int warps) {
 
 void emu_checker_begin_block(emu_worker *w) {
   emu_checker *c = w->tool;
-  const uint3 b = w->block.index;
+  const uint3 b = w->block->index;
   const dim3 grid = w->launch->call.grid;
   const uint64_t index = b.x + (uint64_t)grid.x * (b.y + (uint64_t)grid.y * b.z);
   c->block = w->launch->mark << (EMU_BLOCK_BITS + 1) | (uint32_t)(index % EMU_SEVERAL);

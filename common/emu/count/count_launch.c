@@ -135,7 +135,7 @@ static void worker_end(emu_worker *w) {
 
 static void block_begin(emu_worker *w) {
   if (counting == NULL) return;
-  const uint3 b = w->block.index;
+  const uint3 b = w->block->index;
   const dim3 grid = w->launch->call.grid;
   w->stepping = is_sample(b.x + (uint64_t)grid.x * (b.y + (uint64_t)grid.y * b.z), w->launch->block_count);
   counting->counts.sampled += w->stepping;

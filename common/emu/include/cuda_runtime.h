@@ -104,12 +104,14 @@ struct emu_config {
 /* The same with attributes; arguments convert to the parameters' types. */
 template <typename... P, typename... A> cudaError_t cudaLaunchKernelEx(emu_config by, void (*kernel)(P...), A &&...arguments) {
   int early = 0;
-  const cudaError_t status = emu_read_attributes(by.config, &early);
+  dim3 cluster(0, 0, 0);
+  const cudaError_t status = emu_read_attributes(by.config, &early, &cluster);
   if (status != cudaSuccess) return status;
   cudaGetLastError();
   const cudaLaunchConfig_t &c = *by.config;
   emu_pending_launch<P...> pending = emu_configure("cudaLaunchKernelEx", kernel, c.gridDim, c.blockDim, c.dynamicSmemBytes, c.stream, by.file, by.line);
   pending.call.early = early;
+  pending.call.cluster = cluster;
   pending(static_cast<A &&>(arguments)...);
   return cudaPeekAtLastError();
 }

@@ -37,6 +37,7 @@
   X(cudaErrorLaunchFailure, 719, "unspecified launch failure")                                                           \
   X(cudaErrorCooperativeLaunchTooLarge, 720, "too many blocks in cooperative launch")                                    \
   X(cudaErrorNotSupported, 801, "operation not supported")                                                               \
+  X(cudaErrorInvalidClusterSize, 912, "cluster misconfiguration")                                                        \
   X(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing")                          \
   X(cudaErrorStreamCaptureInvalidated, 901, "operation failed due to a previous error during capture")                   \
   X(cudaErrorStreamCaptureUnmatched, 903, "capture was not initiated in this stream")                                    \
@@ -260,6 +261,7 @@ cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodePar
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *function);
 cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value);
 cudaError_t cudaFuncGetName(const char **name, const void *function); /* as written in its launch: known from the first launch on */
+cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *function, const cudaLaunchConfig_t *config);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function, int block_size, size_t dynamic_bytes);
 
 #ifdef __cplusplus

@@ -34,15 +34,6 @@ typedef struct pending {
 
 static __thread pending *mine;
 
-static bool late(void) {
-  static int mode = -1;
-  if (mode < 0) {
-    const char *text = getenv("EMU_LATE");
-    mode = text != NULL ? atoi(text) != 0 : emu_the_tool != NULL && emu_the_tool->late;
-  }
-  return mode;
-}
-
 /* Those of the running thread; of all threads emptied when a new block has begun. */
 static queue *own(void) {
   const emu_block *b = emu_self->block;
@@ -77,7 +68,7 @@ void emu_cp_async(void *dst, const void *src, size_t bytes, size_t src_bytes) {
   if ((uintptr_t)dst % bytes != 0 || (src_bytes > 0 && (uintptr_t)src % bytes != 0)) emu_fail("cp.async of %zu bytes: a misaligned address", bytes);
   if ((uintptr_t)dst - (uintptr_t)emu_self->block->arena >= EMU_ARENA) emu_fail("cp.async to an address outside of shared memory");
   EMU_TELL(async_issue, dst, src, bytes, src_bytes, pc);
-  if (!late()) {
+  if (!emu_late()) {
     fill(dst, src, bytes, src_bytes);
     EMU_TELL(async_done, dst, bytes, pc);
     return;

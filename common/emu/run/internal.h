@@ -8,6 +8,7 @@
 enum {
   EMU_MAX_THREADS = 1024, /* per block */
   EMU_MAX_WORKERS = 256,
+  EMU_MAX_CLUSTER = 16,          /* blocks */
   EMU_MAX_SITES = 64,            /* __shared__ declarations in one launch */
   EMU_DEFAULT_SHARED = 48 << 10, /* bytes per block without asking */
   EMU_MAX_SHARED = 227 << 10,    /* bytes per block after cudaFuncSetAttribute */
@@ -24,6 +25,7 @@ typedef struct emu_kernel {
   char *name;                /* NULL before the first launch */
   size_t static_shared;      /* bytes declared in the last launch */
   size_t max_dynamic_shared; /* cudaFuncSetAttribute */
+  bool large_clusters;       /* cudaFuncAttributeNonPortableClusterSizeAllowed: up to 16 blocks */
   unsigned bound;            /* threads of a block, by its __launch_bounds__; 0: it has none */
   const char *bound_text;    /* then: has its name behind "kernel = " */
 } emu_kernel;
@@ -53,7 +55,8 @@ struct emu_launch {
   emu_flight before, after; /* what may be at work beside it: before griddepcontrol.wait, after */
   int waited, late;         /* atomic; as in emu_past */
   unsigned threads_per_block;
-  uint64_t block_count;
+  unsigned team_size;               /* blocks that live together: a cluster */
+  uint64_t block_count;             /* of teams */
   uint64_t next_block;              /* atomic: the next to run */
   uint64_t block_step, block_start; /* block order: (start + i * step) mod count */
   int failed;                       /* atomic: somebody reported a failure; no more blocks are started */
@@ -71,25 +74,30 @@ typedef struct emu_stack {
   bool guarded; /* a page below the bottom faults; else a canary is at the bottom */
 } emu_stack;
 
-/* An OS thread that runs blocks, and the block it runs. */
+/* An OS thread that runs blocks, and the blocks that live together on it: a cluster, or one. */
 typedef struct emu_worker {
   emu_launch *launch;
-  void *home; /* context of the loop over blocks */
-  emu_block block;
-  emu_thread threads[EMU_MAX_THREADS];
-  emu_warp warps[EMU_MAX_THREADS / EMU_WARP];
-  unsigned short order[EMU_MAX_THREADS]; /* threads in the order of their start */
+  void *home;       /* context of the loop over blocks */
+  emu_block *block; /* of the thread that runs, one of: */
+  emu_block team[EMU_MAX_CLUSTER];
+  unsigned team_size, total, alive; /* blocks; threads of all of them; those that have not exited */
+  unsigned room;                    /* threads that there is memory for */
+  emu_thread *threads;              /* of all blocks, each begins with a warp of its own */
+  emu_warp *warps;
+  unsigned short *order; /* threads in the order of their start */
   unsigned started;
-  emu_thread *ready[EMU_MAX_THREADS]; /* a ring: those that can go on, in order */
+  emu_thread **ready; /* a ring: those that can go on, in order */
   unsigned ready_first, ready_count;
+  struct emu_job *jobs; /* asynchronous copies under way, oldest first (bulk.c) */
   emu_stack *free_stacks, **stacks;
   emu_stack *starting; /* of the fiber that is about to run for the first time */
   int stack_count;
-  unsigned char *arena;
-  uint64_t random; /* state of the order's generator; 0: default order */
-  void *tool;      /* what the tool keeps for it (tool.h) */
-  bool yielded;    /* a thread has let others go first */
-  bool stepping;   /* the tool decides which thread goes on: lanes in lockstep */
+  unsigned arenas;      /* of the blocks' shared memory have been poisoned */
+  unsigned char *arena; /* EMU_ARENA bytes for each block of a cluster, one after the other */
+  uint64_t random;      /* state of the order's generator; 0: default order */
+  void *tool;           /* what the tool keeps for it (tool.h) */
+  bool yielded;         /* a thread has let others go first */
+  bool stepping;        /* the tool decides which thread goes on: lanes in lockstep */
 } emu_worker;
 
 extern __thread emu_worker *emu_this_worker __attribute__((tls_model("initial-exec")));
@@ -103,6 +111,14 @@ void emu_barrier_exit(emu_block *b);                    /* a thread has exited: 
 void emu_warp_exit(emu_warp *w);
 uint64_t emu_random(uint64_t *state); /* a step of splitmix64 */
 
+/* cluster.c */
+void emu_cluster_exit(emu_block *b); /* a thread has exited: who waited for it? */
+
+/* bulk.c */
+bool emu_bulk_progress(emu_worker *w);  /* lets a copy under way arrive; false: there is none */
+void emu_bulk_end_block(emu_worker *w); /* of w->block: whatever it still has under way ends */
+bool emu_late(void);                    /* asynchronous work is done when it is waited for, not before */
+
 /* pool.c */
 uint64_t emu_seed(void);
 void emu_pool_run(emu_launch *launch); /* on all workers; returns when all blocks are done */
@@ -113,8 +129,8 @@ emu_kernel *emu_kernel_of(const void *function, const char *name);
 
 /* shared.c */
 void emu_shared_begin_launch(emu_launch *launch);
-unsigned char *emu_arena_create(void);
-void emu_arena_end_block(emu_worker *w); /* checks red zones, poisons again */
+unsigned char *emu_arena_create(void);   /* for EMU_MAX_CLUSTER blocks; the first one's is poisoned */
+void emu_arena_end_block(emu_worker *w); /* of w->block: checks red zones, poisons again */
 
 /* stack.c */
 emu_stack *emu_stack_take(emu_worker *w);

@@ -66,6 +66,16 @@ static bool exceeds_bound(const emu_call *call, const emu_kernel *kernel) {
   return true;
 }
 
+static unsigned blocks_of(dim3 cluster) { return cluster.x == 0 ? 1 : cluster.x * cluster.y * cluster.z; }
+
+/* A cluster of at most 8 blocks, or of 16 for a kernel that asked for it, that divides the grid. */
+static cudaError_t check_cluster(const emu_call *call, const emu_kernel *kernel) {
+  const dim3 g = call->grid, c = call->cluster;
+  if (c.x == 0) return cudaSuccess;
+  if (c.y == 0 || c.z == 0 || blocks_of(c) > (kernel->large_clusters ? EMU_MAX_CLUSTER : 8)) return cudaErrorInvalidClusterSize;
+  return g.x % c.x != 0 || g.y % c.y != 0 || g.z % c.z != 0 ? cudaErrorInvalidConfiguration : cudaSuccess;
+}
+
 /* The limits that CUDA checks before it starts anything. */
 static cudaError_t check_configuration(const emu_call *call, const emu_kernel *kernel) {
   const dim3 g = call->grid, b = call->block;
@@ -73,6 +83,8 @@ static cudaError_t check_configuration(const emu_call *call, const emu_kernel *k
   if (g.x > 0x7FFFFFFFu || g.y > 65535 || g.z > 65535) return cudaErrorInvalidConfiguration;
   if (b.x > 1024 || b.y > 1024 || b.z > 64 || (uint64_t)b.x * b.y * b.z > EMU_MAX_THREADS) return cudaErrorInvalidConfiguration;
   if (exceeds_bound(call, kernel)) return cudaErrorInvalidValue;
+  const cudaError_t status = check_cluster(call, kernel);
+  if (status != cudaSuccess) return status;
   const size_t total = kernel->static_shared + call->shared_bytes;
   if (total > EMU_MAX_SHARED || (total > EMU_DEFAULT_SHARED && call->shared_bytes > kernel->max_dynamic_shared)) return cudaErrorInvalidValue;
   return cudaSuccess;
@@ -98,7 +110,8 @@ cudaError_t emu_run_call(const emu_call *call, emu_past *past) {
   launch.call.name = launch.kernel->name;
   launch.serial = ++serial;
   launch.threads_per_block = call->block.x * call->block.y * call->block.z;
-  launch.block_count = (uint64_t)call->grid.x * call->grid.y * call->grid.z;
+  launch.team_size = blocks_of(call->cluster);
+  launch.block_count = (uint64_t)call->grid.x * call->grid.y * call->grid.z / launch.team_size;
   shuffle_blocks(&launch, emu_seed());
   emu_shared_begin_launch(&launch);
   emu_tell_variables();
@@ -123,14 +136,18 @@ cudaError_t emu_launch_kernel(const emu_call *call) {
   return emu_error(emu_enqueue(call->stream, &work));
 }
 
-cudaError_t emu_read_attributes(const cudaLaunchConfig_t *config, int *early) {
+cudaError_t emu_read_attributes(const cudaLaunchConfig_t *config, int *early, dim3 *cluster) {
   if (config == NULL || (config->attrs == NULL && config->numAttrs > 0)) return emu_error(cudaErrorInvalidValue);
   for (unsigned i = 0; i < config->numAttrs; i++) {
     const cudaLaunchAttribute *a = &config->attrs[i];
     if (a->id == cudaLaunchAttributeProgrammaticStreamSerialization) *early = a->val.programmaticStreamSerializationAllowed != 0;
-    else if (a->id != cudaLaunchAttributeIgnore) {
-      fprintf(stderr, "emulator: cudaLaunchKernelEx: launch attribute %d is not emulated, expected programmatic stream serialization (%d)\n", (int)a->id,
-              (int)cudaLaunchAttributeProgrammaticStreamSerialization);
+    else if (a->id == cudaLaunchAttributeClusterDimension) {
+      cluster->x = a->val.clusterDim.x, cluster->y = a->val.clusterDim.y, cluster->z = a->val.clusterDim.z;
+      if (cluster->x == 0) return emu_error(cudaErrorInvalidClusterSize);
+    } else if (a->id != cudaLaunchAttributeIgnore) {
+      fprintf(stderr,
+              "emulator: cudaLaunchKernelEx: launch attribute %d is not emulated, expected programmatic stream serialization (%d) or the cluster's size (%d)\n",
+              (int)a->id, (int)cudaLaunchAttributeProgrammaticStreamSerialization, (int)cudaLaunchAttributeClusterDimension);
       return emu_error(cudaErrorNotSupported);
     }
   }
@@ -141,6 +158,7 @@ cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute at
   EMU_TRY(emu_sticky());
   if (function == NULL) return emu_error(cudaErrorInvalidDeviceFunction);
   emu_kernel *k = emu_kernel_of(function, NULL);
+  if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) k->large_clusters = value != 0;
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess; /* hints: nothing to do */
   if (value < 0 || k->static_shared + (size_t)value > EMU_MAX_SHARED) return emu_error(cudaErrorInvalidValue);
   k->max_dynamic_shared = (size_t)value;
@@ -178,5 +196,19 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const voi
   const int by_threads = 64 / warps, by_shared = (int)((size_t)(228 << 10) / (shared + EMU_RESERVED_SHARED));
   *blocks = shared > EMU_MAX_SHARED ? 0 : by_threads < by_shared ? by_threads : by_shared;
   if (*blocks > 32) *blocks = 32;
+  return cudaSuccess;
+}
+
+/* As many as an H200 was measured to hold of large blocks, by its 132 multiprocessors in groups (docs/gpu.md); here in proportion. */
+cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *function, const cudaLaunchConfig_t *config) {
+  dim3 cluster = {0, 0, 0};
+  int early = 0, blocks = 0;
+  if (clusters == NULL || config == NULL) return emu_error(cudaErrorInvalidValue);
+  EMU_TRY(emu_read_attributes(config, &early, &cluster));
+  EMU_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, (int)(config->blockDim.x * config->blockDim.y * config->blockDim.z),
+                                                        config->dynamicSmemBytes));
+  cudaDeviceProp properties;
+  EMU_TRY(cudaGetDeviceProperties(&properties, 0));
+  *clusters = blocks * properties.multiProcessorCount / (int)blocks_of(cluster);
   return cudaSuccess;
 }

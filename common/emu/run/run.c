@@ -2,6 +2,7 @@
  *
  * A thread that never waits costs a function call: the fiber that ran it runs the next one on the same stack. Only when a thread waits
  * does its fiber keep the stack, and the next thread gets another one. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/emu/run/fiber.h"
@@ -20,8 +21,13 @@ uint64_t emu_random(uint64_t *state) {
 }
 
 static void set_self(emu_thread *t) {
+  emu_worker *w = emu_this_worker;
   emu_self = t;
   threadIdx = t->index;
+  if (t->block == w->block) return;
+  w->block = t->block;
+  blockIdx = w->block->index;
+  EMU_TELL(block_switch, w);
 }
 
 static unsigned random_below(emu_worker *w, unsigned n) { return (unsigned)((emu_random(&w->random) >> 32) * n >> 32); }
@@ -34,7 +40,7 @@ void emu_make_ready(emu_thread *t) {
     emu_the_tool->make_ready(w, t);
     return;
   }
-  w->ready[(w->ready_first + w->ready_count++) % EMU_MAX_THREADS] = t;
+  w->ready[(w->ready_first + w->ready_count++) % w->room] = t;
 }
 
 static emu_thread *take_ready(emu_worker *w) {
@@ -43,13 +49,13 @@ static emu_thread *take_ready(emu_worker *w) {
     return emu_the_tool->take_ready(w);
   }
   if (w->random != 0) { /* any of them: swap it to the front */
-    const unsigned pick = (w->ready_first + random_below(w, w->ready_count)) % EMU_MAX_THREADS;
+    const unsigned pick = (w->ready_first + random_below(w, w->ready_count)) % w->room;
     emu_thread *t = w->ready[pick];
     w->ready[pick] = w->ready[w->ready_first];
     w->ready[w->ready_first] = t;
   }
   emu_thread *t = w->ready[w->ready_first];
-  w->ready_first = (w->ready_first + 1) % EMU_MAX_THREADS;
+  w->ready_first = (w->ready_first + 1) % w->room;
   w->ready_count--;
   return t;
 }
@@ -57,7 +63,7 @@ static emu_thread *take_ready(emu_worker *w) {
 /* Threads that can go on come before threads that have not started: a warp finishes its shuffles while its stacks are in the cache.
  * Lanes that go in lockstep start together. */
 static bool should_start(emu_worker *w) {
-  if (w->started == w->block.thread_count) return false;
+  if (w->started == w->total) return false;
   if (w->stepping && w->started % EMU_WARP != 0) return true;
   return w->ready_count == 0 || (w->random != 0 && random_below(w, 2));
 }
@@ -77,12 +83,13 @@ static void *next_context(emu_worker *w, const emu_thread *t, bool *same) {
     w->starting = s;
     return emu_fiber_create(s->bottom, (size_t)(s->top - s->bottom), run_fiber);
   }
+  while (w->ready_count == 0 && emu_bulk_progress(w)) {} /* nobody can go on before a copy arrives */
   if (w->ready_count > 0) {
     set_self(take_ready(w));
     *same = emu_self == t;
     return emu_self->context;
   }
-  if (w->block.alive > 0) emu_report_deadlock(w);
+  if (w->alive > 0) emu_report_deadlock(w);
   emu_self = NULL;
   return w->home;
 }
@@ -104,11 +111,13 @@ void emu_yield(void) {
 static void thread_exit(emu_worker *w, emu_thread *t) {
   check_stack(t);
   t->state = EMU_IDLE;
-  w->block.alive--;
+  t->block->alive--;
+  w->alive--;
   t->warp->exited |= 1u << t->lane;
   EMU_TELL(thread_exit, t);
   if (t->warp->meetings > 0) emu_warp_exit(t->warp);
-  emu_barrier_exit(&w->block);
+  emu_barrier_exit(t->block);
+  if (t->block->team_size > 1) emu_cluster_exit(t->block);
 }
 
 /* The body of every fiber: threads, one after the other, until there is something better to do. */
@@ -120,6 +129,7 @@ static void run_fiber(void) {
     emu_thread *t = &w->threads[w->order[w->started++]];
     t->stack = stack;
     t->state = EMU_RUNNABLE;
+    t->cluster_arrived = t->cluster_waits = 0;
     set_self(t);
     call->entry(call->closure);
     thread_exit(w, t);
@@ -138,47 +148,86 @@ void emu_abandon_block(void) {
   __builtin_unreachable();
 }
 
+/* Memory for so many threads. */
+static void make_room(emu_worker *w, unsigned threads) {
+  if (threads <= w->room) return;
+  w->room = threads;
+  free(w->threads), free(w->warps), free(w->order), free(w->ready);
+  w->threads = calloc(threads, sizeof *w->threads);
+  w->warps = calloc(threads / EMU_WARP, sizeof *w->warps);
+  w->order = calloc(threads, sizeof *w->order);
+  w->ready = calloc(threads, sizeof(emu_thread *));
+  if (w->threads == NULL || w->warps == NULL || w->order == NULL || w->ready == NULL) abort();
+}
+
 /* What stays the same from block to block of a launch. */
 static void lay_out_threads(emu_worker *w, emu_launch *launch) {
   const dim3 size = launch->call.block;
-  const unsigned n = launch->threads_per_block;
+  const unsigned n = launch->threads_per_block, padded = (n + EMU_WARP - 1) / EMU_WARP * EMU_WARP;
   w->launch = launch;
-  w->block.launch = launch;
+  w->team_size = launch->team_size;
+  w->total = launch->team_size * n;
+  make_room(w, launch->team_size * padded > EMU_MAX_THREADS ? launch->team_size * padded : EMU_MAX_THREADS);
+  for (; w->arenas < w->team_size; w->arenas++) memset(w->arena + (size_t)w->arenas * EMU_ARENA, EMU_POISON, EMU_ARENA);
   blockDim = size;
   gridDim = launch->call.grid;
-  w->block.threads = w->threads;
-  w->block.warps = w->warps;
-  w->block.thread_count = n;
-  w->block.arena = w->arena;
-  for (unsigned i = 0; i < n; i++) {
-    emu_thread *t = &w->threads[i];
-    t->index = (uint3){i % size.x, i / size.x % size.y, i / (size.x * size.y)};
-    t->number = i;
-    t->lane = i % EMU_WARP;
-    t->block = &w->block;
-    t->warp = &w->warps[i / EMU_WARP];
-    t->state = EMU_IDLE;
-    w->order[i] = (unsigned short)i;
+  for (unsigned rank = 0; rank < w->team_size; rank++) {
+    emu_block *b = &w->team[rank];
+    b->launch = launch;
+    b->rank = rank;
+    b->team = w->team;
+    b->team_size = w->team_size;
+    b->threads = w->threads + rank * padded;
+    b->warps = w->warps + rank * padded / EMU_WARP;
+    b->thread_count = n;
+    b->arena = w->arena + (size_t)rank * EMU_ARENA;
+    for (unsigned i = 0; i < n; i++) {
+      emu_thread *t = &b->threads[i];
+      t->index = (uint3){i % size.x, i / size.x % size.y, i / (size.x * size.y)};
+      t->number = i;
+      t->lane = i % EMU_WARP;
+      t->block = b;
+      t->warp = &b->warps[i / EMU_WARP];
+      t->state = EMU_IDLE;
+      w->order[rank * n + i] = (unsigned short)(rank * padded + i);
+    }
   }
+  w->block = w->team;
 }
 
-static void begin_block(emu_worker *w, uint64_t index) {
-  emu_block *b = &w->block;
-  const dim3 grid = w->launch->call.grid;
-  blockIdx = b->index = (uint3){(unsigned)(index % grid.x), (unsigned)(index / grid.x % grid.y), (unsigned)(index / ((uint64_t)grid.x * grid.y))};
+/* The blocks of a cluster are neighbours in the grid, x first; so are the clusters. */
+static uint3 block_index(const emu_launch *launch, uint64_t team, unsigned rank) {
+  const dim3 grid = launch->call.grid;
+  const dim3 c = launch->call.cluster;
+  if (launch->team_size == 1) return (uint3){(unsigned)(team % grid.x), (unsigned)(team / grid.x % grid.y), (unsigned)(team / ((uint64_t)grid.x * grid.y))};
+  const uint64_t across = grid.x / c.x, down = grid.y / c.y;
+  return (uint3){(unsigned)(team % across * c.x + rank % c.x), (unsigned)(team / across % down * c.y + rank / c.x % c.y),
+                 (unsigned)(team / (across * down) * c.z + rank / (c.x * c.y))};
+}
+
+static void begin_block(emu_block *b) {
   b->alive = b->thread_count;
   memset(b->barriers, 0, sizeof b->barriers);
   for (unsigned first = 0; first < b->thread_count; first += EMU_WARP) {
-    emu_warp *warp = &w->warps[first / EMU_WARP];
+    emu_warp *warp = &b->warps[first / EMU_WARP];
     const unsigned lanes = b->thread_count - first;
-    warp->threads = &w->threads[first];
+    warp->threads = &b->threads[first];
     warp->meetings = 0;
     warp->exited = lanes >= EMU_WARP ? 0 : ~0u << lanes;
   }
+  b->cluster_phases = b->cluster_arrived = 0;
+}
+
+static void begin_team(emu_worker *w, uint64_t index) {
+  for (unsigned rank = 0; rank < w->team_size; rank++) {
+    w->team[rank].index = block_index(w->launch, index, rank);
+    begin_block(&w->team[rank]);
+  }
+  w->alive = w->total;
   w->started = 0;
   w->ready_first = w->ready_count = 0;
   if (w->random != 0)
-    for (unsigned i = b->thread_count; i > 1; i--) {
+    for (unsigned i = w->total; i > 1; i--) {
       const unsigned j = random_below(w, i);
       const unsigned short swap = w->order[i - 1];
       w->order[i - 1] = w->order[j];
@@ -186,14 +235,28 @@ static void begin_block(emu_worker *w, uint64_t index) {
     }
 }
 
-static void run_block(emu_worker *w, uint64_t index) {
-  begin_block(w, index);
-  EMU_TELL(block_begin, w);
-  bool same;
+/* Each block of the team is the current one for a while: blockIdx, and what the tool keeps of it. */
+static void select_block(emu_worker *w, unsigned rank) {
+  w->block = &w->team[rank];
+  blockIdx = w->block->index;
+}
+
+static void run_team(emu_worker *w, uint64_t index) {
+  begin_team(w, index);
+  for (unsigned rank = w->team_size; rank-- > 0;) {
+    select_block(w, rank);
+    EMU_TELL(block_begin, w);
+  }
+  bool same = false;
   emu_fiber_switch(&w->home, next_context(w, NULL, &same));
-  if (w->block.alive > 0) emu_stack_reclaim_all(w); /* abandoned */
-  EMU_TELL(block_end, w);
-  emu_arena_end_block(w);
+  if (w->alive > 0) emu_stack_reclaim_all(w); /* abandoned */
+  for (unsigned rank = 0; rank < w->team_size; rank++) {
+    select_block(w, rank);
+    if (w->team_size > 1) EMU_TELL(block_switch, w);
+    emu_bulk_end_block(w);
+    EMU_TELL(block_end, w);
+    emu_arena_end_block(w);
+  }
 }
 
 void emu_run_blocks(emu_worker *w, emu_launch *launch) {
@@ -205,7 +268,7 @@ void emu_run_blocks(emu_worker *w, emu_launch *launch) {
   while (!__atomic_load_n(&launch->failed, __ATOMIC_RELAXED)) {
     const uint64_t i = __atomic_fetch_add(&launch->next_block, 1, __ATOMIC_RELAXED);
     if (i >= launch->block_count) break;
-    run_block(w, (launch->block_start + i * launch->block_step) % launch->block_count);
+    run_team(w, (launch->block_start + i * launch->block_step) % launch->block_count);
   }
   EMU_TELL(worker_end, w);
 }

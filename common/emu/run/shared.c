@@ -12,9 +12,10 @@
 #include "common/emu/tool/tool.h"
 
 unsigned char *emu_arena_create(void) {
-  unsigned char *arena = mmap(NULL, EMU_ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const size_t bytes = (size_t)EMU_MAX_CLUSTER * EMU_ARENA;
+  unsigned char *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (arena == MAP_FAILED) abort();
-  memset(arena, EMU_POISON, EMU_ARENA);
+  memset(arena, EMU_POISON, EMU_ARENA); /* the others when there is a cluster */
   return arena;
 }
 
@@ -69,7 +70,7 @@ static size_t damaged(const unsigned char *end) {
 
 void emu_arena_end_block(emu_worker *w) {
   emu_launch *launch = w->launch;
-  const uint3 b = w->block.index;
+  const uint3 b = w->block->index;
   bool whole = true;
   pthread_mutex_lock(&launch->lock);
   const size_t used = launch->shared_used, dynamic_end = EMU_RESERVED_SHARED + launch->call.shared_bytes;
@@ -77,11 +78,11 @@ void emu_arena_end_block(emu_worker *w) {
   pthread_mutex_unlock(&launch->lock);
   for (int i = 0; i < site_count && whole; i++) {
     const emu_shared_site *s = launch->sites[i];
-    const size_t past = damaged(w->arena + (s->bytes == 0 ? dynamic_end : s->offset + s->bytes));
+    const size_t past = damaged(w->block->arena + (s->bytes == 0 ? dynamic_end : s->offset + s->bytes));
     if (past == 0) continue;
     whole = false;
     emu_report_begin(launch, cudaErrorLaunchFailure, "block (%u,%u,%u) wrote past the end of shared %s %s, declared at %s:%d (byte %zu behind it)", b.x, b.y,
                      b.z, s->type, s->name, s->where.file, s->where.line, past);
   }
-  memset(w->arena + EMU_RESERVED_SHARED, EMU_POISON, used - EMU_RESERVED_SHARED);
+  memset(w->block->arena + EMU_RESERVED_SHARED, EMU_POISON, used - EMU_RESERVED_SHARED);
 }

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/emu/run/hopper.h"
 #include "common/emu/tool/tool.h"
 
 static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
@@ -63,16 +64,17 @@ void emu_fail(const char *format, ...) {
   emu_abandon_block();
 }
 
-static bool waits(const emu_thread *t) { return t->state == EMU_WAIT_BARRIER || t->state == EMU_WAIT_WARP; }
+static bool waits(const emu_thread *t) { return t->state > EMU_RUNNABLE; }
 
 static bool waits_together(const emu_thread *a, const emu_thread *b) {
   return a->state == b->state && a->what == b->what && a->where.line == b->where.line && strcmp(a->where.file, b->where.file) == 0 &&
-         (a->state == EMU_WAIT_BARRIER || (a->warp == b->warp && a->mask == b->mask));
+         (a->state != EMU_WAIT_WARP || (a->warp == b->warp && a->mask == b->mask)) &&
+         (a->state != EMU_WAIT_MBARRIER || (a->mbarrier == b->mbarrier && a->parity == b->parity));
 }
 
 /* One line for each place where threads wait. */
 void emu_report_deadlock(emu_worker *w) {
-  const emu_block *b = &w->block;
+  const emu_block *b = w->block;
   enum { MOST_LINES = 10 };
   if (!emu_report_begin(w->launch, cudaErrorLaunchFailure, "deadlock: no thread of block (%u,%u,%u) can go on; %u of %u threads have exited", b->index.x,
                         b->index.y, b->index.z, b->thread_count - b->alive, b->thread_count))
@@ -89,7 +91,12 @@ void emu_report_deadlock(emu_worker *w) {
         lanes |= 1u << u->lane;
       }
     if (++lines > MOST_LINES) continue;
-    if (t->state == EMU_WAIT_BARRIER)
+    char missing[160];
+    if (t->state == EMU_WAIT_MBARRIER) {
+      emu_mbarrier_describe(t, missing, sizeof missing);
+      emu_report_line("%u thread%s wait%s for the phase of parity %u at %s:%d, first (%u,%u,%u): %s", count, count == 1 ? "" : "s", count == 1 ? "s" : "",
+                      t->parity, t->where.file, t->where.line, t->index.x, t->index.y, t->index.z, missing);
+    } else if (t->state != EMU_WAIT_WARP)
       emu_report_line("%u thread%s wait%s in %s at %s:%d, first (%u,%u,%u)", count, count == 1 ? "" : "s", count == 1 ? "s" : "", t->what, t->where.file,
                       t->where.line, t->index.x, t->index.y, t->index.z);
     else

@@ -6,6 +6,8 @@
 #pragma once
 #include "common/emu/run/internal.h"
 
+struct emu_wgmma_record;
+
 typedef struct emu_tool {
   const char *name;
 
@@ -17,7 +19,8 @@ typedef struct emu_tool {
   void (*worker_begin)(emu_worker *w);
   void (*worker_end)(emu_worker *w);
   void (*block_begin)(emu_worker *w);
-  void (*block_end)(emu_worker *w); /* all threads have ended, or were dropped */
+  void (*block_end)(emu_worker *w);    /* all threads have ended, or were dropped */
+  void (*block_switch)(emu_worker *w); /* in a cluster: a thread of another block goes on, w->block */
 
   /* Threads have met: everything each of them did before is visible to all of them from now on. */
   void (*barrier)(emu_block *block, int id, unsigned expected); /* the threads that wait at it, or all of the block if expected is 0 */
@@ -53,6 +56,18 @@ typedef struct emu_tool {
   /* cp.async in late mode: issued (dst holds poison), then done (the bytes are there). */
   void (*async_issue)(const void *dst, const void *src, size_t bytes, size_t src_bytes, const void *pc);
   void (*async_done)(const void *dst, size_t bytes, const void *pc);
+
+  /* Hopper. Copies into a block's shared memory, issued (it holds poison) and arrived; a store has read it; what a wgmma reads, when it is carried out. */
+  void (*bulk_issued)(emu_block *block, uint32_t shared, uint32_t bytes, const void *pc);
+  void (*bulk_arrived)(emu_block *block, uint32_t shared, uint32_t bytes);
+  void (*bulk_taken)(emu_thread *t, uint32_t shared, uint32_t bytes);
+  void (*mbarrier_passed)(emu_thread *t, uint32_t barrier);
+  void (*wgmma_fence)(emu_thread *t);
+  void (*wgmma_reads)(const struct emu_wgmma_record *what, emu_site where);
+  void (*wgmma_waited)(emu_thread *t); /* all of its warpgroup */
+  void (*proxy_fence)(emu_thread *t);
+  void (*registers)(emu_thread *t, unsigned registers);
+  void (*cluster_barrier)(emu_block *team);
 
   bool late;           /* cp.async completes when it is waited for, unless EMU_LATE=0 says otherwise */
   void (*dying)(void); /* a fault in a kernel is about to end the process */

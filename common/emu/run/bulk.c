@@ -1,0 +1,338 @@
+/* Bulk asynchronous copies (cp.async.bulk and its tensor form): a job for each, carried out by nobody's hand.
+ *
+ * By default a job is done when it is issued. In late mode (EMU_LATE=1; the check build's default) it is done as late as the rules allow: a load when no
+ * thread can go on without it, with EMU_SEED at any time before; a store when its thread waits for its group. Until then the destination of a load holds
+ * poison, and a store has not read its source. A kernel that reads before it waits, or fills a buffer that is still being stored, is right by luck in the
+ * first mode and wrong in the second. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/conv/half.h"
+#include "common/emu/hopper.h"
+#include "common/emu/run/hopper.h"
+#include "common/emu/run/tensor_map.h"
+#include "common/emu/tool/tool.h"
+
+typedef enum { LOAD, BETWEEN, STORE, ADD } job_kind;
+
+typedef struct emu_job {
+  struct emu_job *next;
+  job_kind kind;
+  emu_thread *thread; /* that issued it */
+  unsigned group;     /* of its thread's bulk groups; stores */
+  emu_site where;
+  const void *pc;
+  uint32_t shared, to, bytes; /* in the issuer's shared memory; of BETWEEN: to, a cluster's address */
+  unsigned char *global;      /* 1-D */
+  uint32_t mbarrier;
+  uint16_t blocks; /* ranks that a load goes to */
+  bool tensor;
+  emu_bulk_reduce type; /* ADD */
+  emu_tensor_map map;
+  int32_t coordinates[EMU_TENSOR_DIMS];
+  uint16_t offsets[3];
+  bool has_offsets, read; /* read: a store has its bytes */
+  unsigned char *taken;   /* then: they are here */
+} job;
+
+/* Groups that a thread has committed. */
+typedef struct bulk_thread {
+  uint64_t launch;
+  uint3 block;
+  unsigned groups;
+} bulk_thread;
+static __thread bulk_thread *of_threads; /* by place in the worker's threads */
+static __thread unsigned of_threads_room;
+
+bool emu_late(void) {
+  static int mode = -1;
+  if (mode < 0) {
+    const char *text = getenv("EMU_LATE");
+    mode = text != NULL ? atoi(text) != 0 : emu_the_tool != NULL && emu_the_tool->late;
+  }
+  return mode;
+}
+
+static bulk_thread *of(const emu_thread *t) {
+  emu_worker *w = emu_this_worker;
+  if (of_threads_room < w->room) {
+    of_threads = realloc(of_threads, w->room * sizeof *of_threads);
+    if (of_threads == NULL) abort();
+    memset(of_threads + of_threads_room, 0, (w->room - of_threads_room) * sizeof *of_threads);
+    of_threads_room = w->room;
+  }
+  bulk_thread *b = &of_threads[t - w->threads];
+  const uint3 at = t->block->index;
+  if (b->launch != w->launch->serial || b->block.x != at.x || b->block.y != at.y || b->block.z != at.z) *b = (bulk_thread){w->launch->serial, at, 0};
+  return b;
+}
+
+/* ---- one run of bytes, up to 16 ---- */
+
+typedef struct carried {
+  job *j;
+  emu_block *block;
+  unsigned char *next; /* of what a store has taken */
+} carried;
+
+static void poison_piece(void *context, uint32_t shared, unsigned char *global, unsigned bytes) {
+  (void)global;
+  memset(((carried *)context)->block->arena + shared, EMU_POISON, bytes);
+}
+
+static void load_piece(void *context, uint32_t shared, unsigned char *global, unsigned bytes) {
+  const carried *c = context;
+  unsigned char *to = c->block->arena + shared;
+  if (global != NULL) memcpy(to, global, bytes);
+  else if (c->j->map.fill == EMU_FILL_ZEROS) memset(to, 0, bytes);
+  else memset(to, 0xFF, bytes); /* a NaN in every type */
+}
+
+static void take_piece(void *context, uint32_t shared, unsigned char *global, unsigned bytes) {
+  carried *c = context;
+  (void)global;
+  memcpy(c->next, c->block->arena + shared, bytes);
+  c->next += bytes;
+}
+
+static void add(unsigned char *to, const unsigned char *from, unsigned bytes, emu_bulk_reduce type) {
+  if (type == EMU_REDUCE_ADD_F32)
+    for (unsigned i = 0; i < bytes; i += 4) {
+      float a, b;
+      memcpy(&b, from + i, 4);
+      uint32_t old, new;
+      do {
+        old = __atomic_load_n((uint32_t *)(void *)(to + i), __ATOMIC_RELAXED);
+        memcpy(&a, &old, 4);
+        a += b;
+        memcpy(&new, &a, 4);
+      } while (!__atomic_compare_exchange_n((uint32_t *)(void *)(to + i), &old, new, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    }
+  else
+    for (unsigned i = 0; i < bytes; i += 2) {
+      uint16_t b, old, new;
+      memcpy(&b, from + i, 2);
+      do {
+        old = __atomic_load_n((uint16_t *)(void *)(to + i), __ATOMIC_RELAXED);
+        new = half_from_float(half_to_float(old) + half_to_float(b));
+      } while (!__atomic_compare_exchange_n((uint16_t *)(void *)(to + i), &old, new, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    }
+}
+
+static void store_piece(void *context, uint32_t shared, unsigned char *global, unsigned bytes) {
+  carried *c = context;
+  (void)shared;
+  const unsigned char *from = c->next;
+  c->next += bytes;
+  if (global == NULL) return; /* outside of the tensor */
+  if (c->j->kind == ADD) add(global, from, bytes, c->j->type);
+  else memcpy(global, from, bytes);
+}
+
+static void walk(job *j, emu_box_piece *piece, carried *c) {
+  if (j->tensor) {
+    emu_box_walk(&j->map, j->coordinates, j->has_offsets ? j->offsets : NULL, j->shared, piece, c);
+    return;
+  }
+  for (uint32_t i = 0; i < j->bytes; i += 16) piece(c, j->shared + i, j->global + i, 16);
+}
+
+/* ---- jobs ---- */
+
+static void drop(emu_worker *w, job *j) {
+  job **at = &w->jobs;
+  while (*at != j) at = &(*at)->next;
+  *at = j->next;
+  free(j->taken);
+  free(j);
+}
+
+/* A store reads its source. */
+static void take(job *j) {
+  if (j->read) return;
+  j->read = true;
+  j->taken = malloc(j->bytes);
+  if (j->taken == NULL) abort();
+  carried c = {j, j->thread->block, j->taken};
+  walk(j, take_piece, &c);
+  EMU_TELL(bulk_taken, j->thread, j->shared, j->bytes);
+}
+
+/* Carries out what is left of a job. Its place in the list stays. */
+static void carry_out(job *j) {
+  emu_block *own = j->thread->block;
+  if (j->kind == STORE || j->kind == ADD) {
+    take(j);
+    carried c = {j, own, j->taken};
+    walk(j, store_piece, &c);
+    return;
+  }
+  if (j->kind == BETWEEN) {
+    emu_block *other = j->to >= EMU_ARENA ? &own->team[j->to / EMU_ARENA - 1] : own;
+    memcpy(other->arena + j->to % EMU_ARENA, own->arena + j->shared, j->bytes);
+    emu_mbarrier_complete(other, j->mbarrier % EMU_ARENA, j->bytes, j->where);
+    return;
+  }
+  for (unsigned rank = 0; rank < own->team_size; rank++) {
+    if (!(j->blocks >> rank & 1)) continue;
+    carried c = {j, &own->team[rank], NULL};
+    walk(j, load_piece, &c);
+    EMU_TELL(bulk_arrived, c.block, j->shared, j->bytes);
+    emu_mbarrier_complete(c.block, j->mbarrier, j->bytes, j->where);
+  }
+}
+
+static bool is_load(const job *j) { return j->kind == LOAD || j->kind == BETWEEN; }
+
+static void issue(const job *made) {
+  emu_worker *w = emu_this_worker;
+  job *j = malloc(sizeof *j);
+  if (j == NULL) abort();
+  *j = *made;
+  j->next = NULL;
+  j->thread = emu_self;
+  j->group = of(emu_self)->groups;
+  if (j->kind == LOAD && j->blocks == 0) j->blocks = (uint16_t)(1u << emu_self->block->rank);
+  job **at = &w->jobs;
+  while (*at != NULL) at = &(*at)->next;
+  *at = j;
+  if (j->kind == LOAD)
+    for (unsigned rank = 0; rank < emu_self->block->team_size; rank++)
+      if (j->blocks >> rank & 1) {
+        carried c = {j, &emu_self->block->team[rank], NULL};
+        walk(j, poison_piece, &c);
+        EMU_TELL(bulk_issued, c.block, j->shared, j->bytes, j->pc);
+      }
+  if (emu_late()) return;
+  carry_out(j);
+  if (is_load(j)) drop(w, j);
+}
+
+bool emu_bulk_progress(emu_worker *w) {
+  for (job *j = w->jobs; j != NULL; j = j->next) {
+    if (!is_load(j)) continue;
+    carry_out(j);
+    drop(w, j);
+    return true;
+  }
+  return false;
+}
+
+void emu_bulk_commit(void) { of(emu_self)->groups++; }
+
+void emu_bulk_wait(int left, int read, const char *file, int line) {
+  (void)file, (void)line;
+  emu_worker *w = emu_this_worker;
+  const unsigned groups = of(emu_self)->groups;
+  for (job *j = w->jobs, *next; j != NULL; j = next) {
+    next = j->next;
+    if (is_load(j) || j->thread != emu_self || j->group >= groups || groups - j->group <= (unsigned)left) continue;
+    if (read) {
+      take(j);
+      continue;
+    }
+    if (emu_late()) carry_out(j);
+    drop(w, j);
+  }
+}
+
+/* Stores that nobody waited for; loads that nobody waited for. */
+void emu_bulk_end_block(emu_worker *w) {
+  emu_wgmma_end_block(w);
+  for (job *j = w->jobs, *next; j != NULL; j = next) {
+    next = j->next;
+    if (j->thread->block != w->block) continue;
+    if (emu_late() && !w->launch->failed) {
+      if (is_load(j))
+        emu_report_begin(w->launch, cudaErrorLaunchFailure, "block (%u,%u,%u) ends while the copy issued at %s:%d is under way: nobody waited for it",
+                         w->block->index.x, w->block->index.y, w->block->index.z, j->where.file, j->where.line);
+      else if (!j->read)
+        emu_report_begin(w->launch, cudaErrorLaunchFailure,
+                         "block (%u,%u,%u) ends while the store issued at %s:%d may still read its shared memory: no cp.async.bulk.wait_group after it",
+                         w->block->index.x, w->block->index.y, w->block->index.z, j->where.file, j->where.line);
+      else carry_out(j);
+    }
+    drop(w, j);
+  }
+}
+
+/* ---- the instructions ---- */
+
+static void check_1d(const char *what, uint32_t shared, const void *global, uint32_t bytes, const char *file, int line) {
+  if (shared % 16 != 0 || (uintptr_t)global % 16 != 0 || bytes % 16 != 0)
+    emu_fail("%s at %s:%d: shared address %u, global address %p, %u bytes: expected multiples of 16", what, file, line, shared, global, bytes);
+  if (shared % EMU_ARENA + bytes > EMU_ARENA) emu_fail("%s at %s:%d: %u bytes at shared address %u leave shared memory", what, file, line, bytes, shared);
+}
+
+static void check_blocks(uint16_t blocks, const char *file, int line) {
+  if (blocks >> emu_self->block->team_size != 0)
+    emu_fail("multicast copy at %s:%d: mask 0x%04x, expected blocks of a cluster of %u", file, line, blocks, emu_self->block->team_size);
+}
+
+#define HERE .where = {file, line}, .pc = __builtin_return_address(0)
+
+void emu_bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier, uint16_t blocks, const char *file, int line) {
+  check_1d("cp.async.bulk", to, from, bytes, file, line);
+  check_blocks(blocks, file, line);
+  if (bytes > 0) EMU_TELL(access, from, bytes, false, __builtin_return_address(0));
+  const job j = {.kind = LOAD, .shared = to, .global = (unsigned char *)(uintptr_t)from, .bytes = bytes, .mbarrier = barrier, .blocks = blocks, HERE};
+  issue(&j);
+}
+
+void emu_bulk_between(uint32_t to, uint32_t from, uint32_t bytes, uint32_t barrier, const char *file, int line) {
+  check_1d("cp.async.bulk", from, NULL, bytes, file, line);
+  check_1d("cp.async.bulk", to, NULL, bytes, file, line);
+  if (to / EMU_ARENA != barrier / EMU_ARENA) emu_fail("cp.async.bulk at %s:%d: the mbarrier is not in the block that the bytes go to", file, line);
+  emu_shared_pointer(to); /* of a block that lives */
+  const job j = {.kind = BETWEEN, .shared = from, .to = to, .bytes = bytes, .mbarrier = barrier, HERE};
+  issue(&j);
+}
+
+void emu_bulk_store(void *to, uint32_t from, uint32_t bytes, const char *file, int line) {
+  check_1d("cp.async.bulk", from, to, bytes, file, line);
+  if (bytes > 0) EMU_TELL(access, to, bytes, true, __builtin_return_address(0));
+  const job j = {.kind = STORE, .shared = from, .global = to, .bytes = bytes, HERE};
+  issue(&j);
+}
+
+void emu_bulk_reduce_add(void *to, uint32_t from, uint32_t bytes, emu_bulk_reduce type, const char *file, int line) {
+  check_1d("cp.reduce.async.bulk", from, to, bytes, file, line);
+  const job j = {.kind = ADD, .shared = from, .global = to, .bytes = bytes, .type = type, HERE};
+  issue(&j);
+}
+
+/* The job of a box, but for its kind. The map is copied now: the kernel's parameter need not outlive the thread. */
+static job box_job(const char *what, uint32_t shared, const void *map, int dims, const int32_t *coordinates, const uint16_t *offsets, const char *file,
+                   int line) {
+  job j = {.tensor = true, .shared = shared, .where = {file, line}};
+  const char *why = emu_tensor_map_read(map, &j.map);
+  if (why == NULL) why = emu_box_refused(&j.map, dims, offsets != NULL, shared);
+  if (why != NULL) emu_fail("%s at %s:%d: %s", what, file, line, why);
+  j.bytes = emu_box_bytes(&j.map);
+  if (shared + j.bytes > EMU_ARENA) emu_fail("%s at %s:%d: a box of %u bytes at shared address %u leaves shared memory", what, file, line, j.bytes, shared);
+  memcpy(j.coordinates, coordinates, (size_t)dims * sizeof *coordinates);
+  j.has_offsets = offsets != NULL;
+  if (offsets != NULL) memcpy(j.offsets, offsets, (size_t)(dims - 2) * sizeof *offsets);
+  return j;
+}
+
+void emu_tensor_load(uint32_t to, const void *map, int dims, const int32_t *coordinates, const uint16_t *offsets, uint32_t barrier, uint16_t blocks,
+                     const char *file, int line) {
+  check_blocks(blocks, file, line);
+  job j = box_job("cp.async.bulk.tensor", to, map, dims, coordinates, offsets, file, line);
+  j.kind = LOAD, j.mbarrier = barrier, j.blocks = blocks, j.pc = __builtin_return_address(0);
+  issue(&j);
+}
+
+void emu_tensor_store(const void *map, int dims, const int32_t *coordinates, uint32_t from, int adds, const char *file, int line) {
+  job j = box_job("cp.async.bulk.tensor store", from, map, dims, coordinates, NULL, file, line);
+  j.kind = adds ? ADD : STORE, j.pc = __builtin_return_address(0);
+  j.type = j.map.element_bytes == 4 ? EMU_REDUCE_ADD_F32 : EMU_REDUCE_ADD_F16;
+  issue(&j);
+}
+
+void emu_tensor_prefetch(const void *map, const char *file, int line) {
+  emu_tensor_map m;
+  const char *why = emu_tensor_map_read(map, &m);
+  if (why != NULL) emu_fail("prefetch.tensormap at %s:%d: %s", file, line, why);
+}

@@ -1,0 +1,16 @@
+/* What the files of Hopper's instructions share (hopper.h of common/emu is what kernels see). */
+#pragma once
+#include "common/emu/run/internal.h"
+
+/* mbarrier.c: a copy into this block's shared memory reports its bytes; what a thread in EMU_WAIT_MBARRIER waits for, in words. */
+void emu_mbarrier_complete(emu_block *block, uint32_t offset, uint32_t bytes, emu_site where);
+void emu_mbarrier_describe(const emu_thread *t, char *text, size_t room);
+
+/* "full + 8", or "shared address 4104": the array of the running launch that the address lies in. */
+void emu_shared_describe(uint32_t address, char *text, size_t room);
+
+/* The place of an address in a block of the running thread's cluster. */
+unsigned char *emu_shared_place(const emu_block *block, uint32_t address);
+
+/* wgmma.c: a block has ended. */
+void emu_wgmma_end_block(emu_worker *w);

@@ -1,0 +1,212 @@
+/* wgmma: when. (What it computes: wgmma_product.c.)
+ *
+ * A wgmma is asynchronous: the 128 threads of a warpgroup issue it, go on, and wait for its group. So here each thread leaves its part in the warpgroup's queue
+ * and runs on; the work is done when they wait, all of a group at once. In late mode (EMU_LATE, the check build's default) the accumulator holds NaNs from the
+ * issue to the wait: who reads it before has them in his result. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/emu/hopper.h"
+#include "common/emu/run/hopper.h"
+#include "common/emu/run/wgmma_product.h"
+#include "common/emu/tool/tool.h"
+
+enum { WARPGROUPS = EMU_MAX_THREADS / EMU_WARPGROUP };
+
+/* One wgmma of a warpgroup, as its threads have left it. */
+typedef struct entry {
+  emu_wgmma_record what;
+  unsigned group; /* of the wgmma groups of its threads, from 0 */
+  unsigned threads;
+  emu_site where;
+  float *d[EMU_WARPGROUP];
+  uint32_t a[EMU_WARPGROUP][4];
+} entry;
+
+/* An accumulator at work, in late mode: what it really holds. */
+typedef struct accumulator {
+  float *d;
+  int floats;
+  unsigned until; /* the wgmma that works on it last */
+  float held[128];
+} accumulator;
+
+typedef struct issuer {
+  unsigned issued, groups; /* counted from the block's beginning */
+  accumulator *at_work;
+  int count, room;
+} issuer;
+
+typedef struct warpgroup {
+  entry *queue;
+  unsigned first, count, room; /* queue[0] is the wgmma number `first` */
+  unsigned waiting;
+  int left;
+  emu_site where;
+  issuer thread[EMU_WARPGROUP];
+} warpgroup;
+
+static __thread warpgroup *groups[EMU_MAX_CLUSTER][WARPGROUPS];
+
+static warpgroup *own(const char *what, const char *file, int line) {
+  const emu_thread *t = emu_self;
+  const unsigned index = t->number / EMU_WARPGROUP;
+  if ((index + 1) * EMU_WARPGROUP > t->block->thread_count)
+    emu_fail("%s at %s:%d: warpgroup %u has %u threads, expected 128", what, file, line, index, t->block->thread_count - index * EMU_WARPGROUP);
+  warpgroup **g = &groups[t->block->rank][index];
+  if (*g == NULL) *g = calloc(1, sizeof **g);
+  if (*g == NULL) abort();
+  return *g;
+}
+
+static unsigned lane() { return emu_self->number % EMU_WARPGROUP; }
+
+void emu_wgmma_fence(const char *file, int line) {
+  own("wgmma.fence", file, line);
+  EMU_TELL(wgmma_fence, emu_self);
+}
+
+/* The warpgroup's entry number `index`, new if this thread is the first to come there. */
+static entry *entry_at(warpgroup *g, unsigned index) {
+  const unsigned at = index - g->first;
+  if (at < g->count) return &g->queue[at];
+  if (g->count == g->room) {
+    g->room = g->room == 0 ? 16 : 2 * g->room;
+    g->queue = realloc(g->queue, g->room * sizeof *g->queue);
+    if (g->queue == NULL) abort();
+  }
+  entry *e = &g->queue[g->count++];
+  e->threads = 0;
+  return e;
+}
+
+/* Keeps what the accumulator holds, and spoils it. */
+static void hide(issuer *t, float *d, int floats) {
+  accumulator *a = t->at_work;
+  while (a < t->at_work + t->count && a->d != d) a++;
+  if (a == t->at_work + t->count) {
+    if (t->count == t->room) {
+      t->room = t->room == 0 ? 2 : 2 * t->room;
+      t->at_work = realloc(t->at_work, (size_t)t->room * sizeof *a);
+      if (t->at_work == NULL) abort();
+      a = t->at_work + t->count;
+    }
+    t->count++;
+    a->d = d, a->floats = floats;
+    memcpy(a->held, d, (size_t)floats * sizeof *d);
+    memset(d, EMU_POISON, (size_t)floats * sizeof *d);
+  }
+  a->until = t->issued;
+}
+
+void emu_wgmma(int n, float *d, const uint32_t *a_registers, uint64_t a, uint64_t b, int a_mn, int b_mn, int scale_d, const char *file, int line) {
+  warpgroup *g = own("wgmma", file, line);
+  issuer *t = &g->thread[lane()];
+  const emu_wgmma_record what = {.n = n, .a = a_registers != NULL ? 0 : a, .b = b, .a_mn = a_mn != 0, .b_mn = b_mn != 0, .scale_d = scale_d != 0};
+  entry *e = entry_at(g, t->issued);
+  if (e->threads == 0) {
+    e->what = what;
+    e->group = t->groups;
+    e->where = (emu_site){file, line};
+  } else if (e->where.line != line || strcmp(e->where.file, file) != 0 || e->group != t->groups) {
+    emu_fail("divergent warpgroup: this thread issues the wgmma at %s:%d where others have issued that at %s:%d", file, line, e->where.file, e->where.line);
+  } else if (e->what.a != what.a || e->what.b != what.b || e->what.scale_d != what.scale_d) {
+    emu_fail("wgmma at %s:%d: the threads of a warpgroup bring different %s", file, line,
+             e->what.a != what.a   ? "descriptors of a"
+             : e->what.b != what.b ? "descriptors of b"
+                                   : "scale-d");
+  }
+  e->d[lane()] = d;
+  if (a_registers != NULL) {
+    memcpy(e->a[lane()], a_registers, sizeof e->a[0]);
+    e->what.a_registers = (const uint32_t(*)[4])e->a; /* set anew when it is carried out: the queue moves */
+  }
+  e->threads++;
+  if (emu_late()) hide(t, d, n / 2);
+  t->issued++;
+}
+
+void emu_wgmma_commit(const char *file, int line) {
+  warpgroup *g = own("wgmma.commit_group", file, line);
+  g->thread[lane()].groups++;
+}
+
+/* The accumulator that a thread's registers stand for now. */
+static float *held(issuer *t, float *d) {
+  for (accumulator *a = t->at_work; a < t->at_work + t->count; a++)
+    if (a->d == d) return a->held;
+  return d;
+}
+
+/* Entries from `e` on, at most `most`, that work on the same accumulators. */
+static unsigned chain_of(const entry *e, unsigned most) {
+  unsigned count = 1;
+  while (count < most && e[count].what.n == e->what.n && memcmp(e[count].d, e->d, sizeof e->d) == 0) count++;
+  return count;
+}
+
+/* Carries out the first `count` entries; arena: of their block. */
+static void carry_out(warpgroup *g, unsigned count, const unsigned char *arena) {
+  enum { MOST = 64 };
+  for (unsigned i = 0, chain; i < count; i += chain) {
+    entry *e = &g->queue[i];
+    chain = chain_of(e, count - i < MOST ? count - i : MOST);
+    emu_wgmma_record records[MOST];
+    for (unsigned k = 0; k < chain; k++) {
+      records[k] = e[k].what;
+      if (records[k].a_registers != NULL) records[k].a_registers = (const uint32_t(*)[4])e[k].a;
+      EMU_TELL(wgmma_reads, &records[k], e[k].where);
+    }
+    float *d[EMU_WARPGROUP];
+    for (unsigned l = 0; l < EMU_WARPGROUP; l++) d[l] = held(&g->thread[l], e->d[l]);
+    emu_wgmma_chain(d, records, (int)chain, arena);
+  }
+  g->first += count;
+  g->count -= count;
+  memmove(g->queue, g->queue + count, g->count * sizeof *g->queue);
+  /* What nothing works on any more is there. */
+  for (issuer *t = g->thread; t < g->thread + EMU_WARPGROUP; t++)
+    for (int i = t->count - 1; i >= 0; i--) {
+      accumulator *a = &t->at_work[i];
+      if (a->until >= g->first) continue;
+      memcpy(a->d, a->held, (size_t)a->floats * sizeof *a->d);
+      *a = t->at_work[--t->count];
+    }
+}
+
+void emu_wgmma_wait(int left, const char *file, int line) {
+  warpgroup *g = own("wgmma.wait_group", file, line);
+  emu_thread *t = emu_self;
+  if (g->waiting == 0) g->left = left, g->where = (emu_site){file, line};
+  else if (g->left != left || g->where.line != line || strcmp(g->where.file, file) != 0)
+    emu_fail("divergent warpgroup: this thread comes to wgmma.wait_group at %s:%d where others wait at %s:%d", file, line, g->where.file, g->where.line);
+  t->what = "wgmma.wait_group";
+  t->where = g->where;
+  t->state = EMU_WAIT_WARPGROUP;
+  if (++g->waiting == EMU_WARPGROUP) {
+    g->waiting = 0;
+    const unsigned committed = g->thread[lane()].groups;
+    unsigned count = 0;
+    while (count < g->count && committed > (unsigned)left && g->queue[count].group < committed - (unsigned)left) count++;
+    for (const entry *e = g->queue; e < g->queue + count; e++)
+      if (e->threads != EMU_WARPGROUP)
+        emu_fail("wgmma at %s:%d was issued by %u of the 128 threads of its warpgroup", e->where.file, e->where.line, e->threads);
+    carry_out(g, count, t->block->arena);
+    EMU_TELL(wgmma_waited, t);
+    emu_thread *first = t->block->threads + t->number / EMU_WARPGROUP * EMU_WARPGROUP;
+    for (int l = 0; l < EMU_WARPGROUP; l++) emu_make_ready(&first[l]);
+  }
+  emu_wait(t);
+}
+
+void emu_wgmma_end_block(emu_worker *w) {
+  for (unsigned i = 0; i < WARPGROUPS; i++) {
+    warpgroup *g = groups[w->block->rank][i];
+    if (g == NULL) continue;
+    if (g->count > 0 && emu_late() && !w->launch->failed)
+      emu_report_begin(w->launch, cudaErrorLaunchFailure, "block (%u,%u,%u) ends, and nobody has waited for the wgmma at %s:%d", w->block->index.x,
+                       w->block->index.y, w->block->index.z, g->queue->where.file, g->queue->where.line);
+    g->first = g->count = g->waiting = 0;
+    for (issuer *t = g->thread; t < g->thread + EMU_WARPGROUP; t++) t->issued = t->groups = 0, t->count = 0;
+  }
+}
