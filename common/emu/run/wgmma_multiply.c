@@ -4,28 +4,32 @@
 #include <string.h>
 
 /* A block of BLOCK_ROWS x 2 vectors of d stays in registers while depth goes by: each row of b that is loaded serves all of the block's rows. */
-#define PRODUCT(NAME, TARGET, VECTOR, WIDTH, BLOCK_ROWS, MULTIPLY_ADD)                                                  \
-  TARGET static void NAME(float *d, const float *a, const float *b, int depth, int columns, int stride) {               \
-    for (int column = 0; column < columns; column += 2 * WIDTH)                                                         \
-      for (int row = 0; row < EMU_PRODUCT_ROWS; row += BLOCK_ROWS) {                                                    \
-        float *const block = d + row * stride + column;                                                                 \
-        VECTOR sum[BLOCK_ROWS][2];                                                                                      \
-        _Pragma("GCC unroll 8") for (int i = 0; i < BLOCK_ROWS; i++) memcpy(sum[i], block + i * stride, sizeof sum[i]); \
-        for (int k = 0; k < depth; k++) {                                                                               \
-          VECTOR of_b[2];                                                                                               \
-          memcpy(of_b, b + k * stride + column, sizeof of_b);                                                           \
-          _Pragma("GCC unroll 8") for (int i = 0; i < BLOCK_ROWS; i++) {                                                \
-            const VECTOR of_a = a[k * EMU_PRODUCT_ROWS + row + i] - (VECTOR){0}; /* in every element */                 \
-            sum[i][0] = MULTIPLY_ADD(of_a, of_b[0], sum[i][0]);                                                         \
-            sum[i][1] = MULTIPLY_ADD(of_a, of_b[1], sum[i][1]);                                                         \
-          }                                                                                                             \
-        }                                                                                                               \
-        _Pragma("GCC unroll 8") for (int i = 0; i < BLOCK_ROWS; i++) memcpy(block + i * stride, sum[i], sizeof sum[i]); \
-      }                                                                                                                 \
+#define PRODUCT(NAME, TARGET, VECTOR, WIDTH, BLOCK_ROWS, MULTIPLY_ADD)                                      \
+  TARGET static void NAME(float *d, const float *a, const float *b, int depth, int columns, int stride) {   \
+    for (int column = 0; column < columns; column += 2 * WIDTH)                                             \
+      for (int row = 0; row < EMU_PRODUCT_ROWS; row += BLOCK_ROWS) {                                        \
+        VECTOR sum[BLOCK_ROWS][2];                                                                          \
+        UNROLL for (int i = 0; i < BLOCK_ROWS; i++) {                                                       \
+          const VECTOR *from = (const VECTOR *)(d + (row + i) * stride + column);                           \
+          sum[i][0] = from[0], sum[i][1] = from[1];                                                         \
+        }                                                                                                   \
+        for (int k = 0; k < depth; k++) {                                                                   \
+          const VECTOR *of_b = (const VECTOR *)(b + k * stride + column), b_0 = of_b[0], b_1 = of_b[1];     \
+          UNROLL for (int i = 0; i < BLOCK_ROWS; i++) {                                                     \
+            const VECTOR of_a = a[k * EMU_PRODUCT_ROWS + row + i] - (VECTOR){0}; /* in every element */     \
+            sum[i][0] = MULTIPLY_ADD(of_a, b_0, sum[i][0]), sum[i][1] = MULTIPLY_ADD(of_a, b_1, sum[i][1]); \
+          }                                                                                                 \
+        }                                                                                                   \
+        UNROLL for (int i = 0; i < BLOCK_ROWS; i++) {                                                       \
+          VECTOR *to = (VECTOR *)(d + (row + i) * stride + column);                                         \
+          to[0] = sum[i][0], to[1] = sum[i][1];                                                             \
+        }                                                                                                   \
+      }                                                                                                     \
   }
+#define UNROLL _Pragma("GCC unroll 16")
 
 /* Every CPU: SSE2, NEON. The fraction and exponent of a half in a float's place are the value times 2^-112, subnormals too. */
-typedef float v4 __attribute__((vector_size(16)));
+typedef float v4 __attribute__((vector_size(16), may_alias));
 typedef uint32_t u4 __attribute__((vector_size(16)));
 typedef uint16_t h4 __attribute__((vector_size(8)));
 

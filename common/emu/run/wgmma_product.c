@@ -74,7 +74,7 @@ void emu_wgmma_a_place(int thread, int half, int *row, int *k) { emu_wgmma_d_pla
 /* ---------------------------------------------------------------- gather */
 
 typedef struct workspace {
-  float d[ROWS * EMU_PRODUCT_COLUMNS];
+  _Alignas(64) float d[ROWS * EMU_PRODUCT_COLUMNS];
   float a[BATCH * DEPTH * ROWS], b[BATCH * DEPTH * EMU_PRODUCT_COLUMNS];
   uint16_t a_halves[BATCH * DEPTH * ROWS], b_halves[BATCH * DEPTH * EMU_PRODUCT_COLUMNS];
 } workspace;
@@ -143,8 +143,11 @@ const char *emu_wgmma_use(int way) {
 /* Of an OS thread: too large for the stack of a CUDA thread. */
 static workspace *own(void) {
   static __thread workspace *mine;
-  if (mine == NULL) mine = calloc(1, sizeof *mine);
-  if (mine == NULL) abort();
+  if (mine == NULL) {
+    mine = aligned_alloc(64, sizeof *mine);
+    if (mine == NULL) abort();
+    memset(mine, 0, sizeof *mine);
+  }
   return mine;
 }
 
