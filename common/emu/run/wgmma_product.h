@@ -23,3 +23,10 @@ uint32_t emu_wgmma_address(uint64_t descriptor, bool mn, int row, int k);
 /* Which element of d a thread's register i is: row 0 .. 63, column 0 .. n - 1. Of a in registers: half i (0 .. 7) of its four. */
 void emu_wgmma_d_place(int thread, int i, int *row, int *column);
 void emu_wgmma_a_place(int thread, int half, int *row, int *k);
+
+/* NULL, or what is wrong with a descriptor, to be said after its name: "... has bits set outside of its fields". */
+const char *emu_wgmma_refused(uint64_t descriptor);
+
+/* How the inner loop is done: way 0 is the fastest that this CPU has, and the default. All give the same bits. Returns its name; NULL: there are no more.
+ * For tests and measurements, before the first chain. */
+const char *emu_wgmma_use(int way);
