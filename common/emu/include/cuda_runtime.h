@@ -71,7 +71,7 @@ template <typename... P> struct emu_pending_launch {
 template <typename... P>
 emu_pending_launch<P...> emu_configure(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t stream = nullptr,
                                        const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
-  return {kernel, {(const void *)kernel, name, {file, line}, grid, block, shared_bytes, stream, nullptr, nullptr, 0, 0}};
+  return {kernel, {(const void *)kernel, name, {file, line}, grid, block, shared_bytes, stream, nullptr, nullptr, 0, 0, dim3(0, 0, 0)}};
 }
 
 /* emu_numbers<n>::list is emu_list<0, 1, ... n - 1>. */
