@@ -180,6 +180,14 @@ typedef struct cudaKernelNodeParams {
   void **kernelParams, **extra;
 } cudaKernelNodeParams;
 
+/* The driver's functions by name: those of cuda.h. */
+enum cudaGetDriverEntryPointFlags { cudaEnableDefault = 0, cudaEnableLegacyStream = 1, cudaEnablePerThreadDefaultStream = 2 };
+typedef enum cudaDriverEntryPointQueryResult {
+  cudaDriverEntryPointSuccess = 0,
+  cudaDriverEntryPointSymbolNotFound = 1,
+  cudaDriverEntryPointVersionNotSufficent = 2
+} cudaDriverEntryPointQueryResult;
+
 #ifdef __cplusplus
 #define EMU_DEFAULT(value) = value
 extern "C" {
@@ -201,6 +209,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device);
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaRuntimeGetVersion(int *version);
+/* A name that is not there is no error: the function is NULL, the status says so. `version`: 12000 for CUDA 12.0. */
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version, unsigned long long flags,
+                                             cudaDriverEntryPointQueryResult *status EMU_DEFAULT(0));
+cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags, cudaDriverEntryPointQueryResult *status EMU_DEFAULT(0));
 cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaDeviceReset(void); /* frees all memory, forgets a sticky error */
 

@@ -29,8 +29,14 @@ const char *emu_tensor_map_read(const void *map, emu_tensor_map *out);
 /* Bytes of a box in shared memory: what a load reports to its mbarrier, whatever lies outside of the tensor. */
 uint32_t emu_box_bytes(const emu_tensor_map *m);
 
-/* NULL, or why a copy of a box to (from) this shared address with these coordinates may not be: alignment, offsets of im2col mode where it is tiled, ... */
+/* NULL, or why a copy of a box to (from) this shared address may not be: alignment, offsets of im2col mode where it is tiled, ... */
 const char *emu_box_refused(const emu_tensor_map *m, int dims, bool has_offsets, uint32_t shared);
+/* The same of im2col mode's offsets, dims - 2 of them: how far a tap may lie from its window's base. */
+const char *emu_box_offsets_refused(const emu_tensor_map *m, const uint16_t *offsets);
+
+/* Where the byte at this shared address lies under a swizzle (CUtensorMapSwizzle, up to 128 bytes): the number of its 16-byte chunk is XORed with the
+ * address bits from 7 on. */
+uint32_t emu_swizzle(int swizzle, uint32_t address);
 
 /* Calls piece() for every run of bytes of a box, up to 16 each: at `shared`, swizzled by the bits of the address; from `global`, NULL: outside of the tensor. */
 typedef void emu_box_piece(void *context, uint32_t shared, unsigned char *global, unsigned bytes);
