@@ -13,7 +13,8 @@ typedef struct ldmatrix {
 
 /* With g = lane / 4 and t = lane % 4, a lane receives of each matrix the halves [g][2t] and [g][2t + 1]; with .trans [2t][g] and [2t + 1][g]. */
 static void execute_ldmatrix(emu_warp *warp, unsigned lanes) {
-  if (lanes != 0xffffffff) emu_fail("ldmatrix at %s:%d: lanes 0x%08x have exited", warp->threads[0].where.file, warp->threads[0].where.line, ~lanes);
+  const emu_site where = warp->threads[__builtin_ctz(lanes)].where;
+  if (lanes != 0xffffffff) emu_fail("ldmatrix at %s:%d: lanes 0x%08x have exited", where.file, where.line, ~lanes);
   for (unsigned lane = 0; lane < EMU_WARP; lane++) {
     const ldmatrix *m = warp->operands[lane];
     const unsigned g = lane / 4, t = lane % 4;

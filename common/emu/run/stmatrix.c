@@ -15,7 +15,8 @@ typedef struct stmatrix {
 /* With g = lane / 4 and t = lane % 4, a lane holds of each matrix the halves [g][2t] and [g][2t + 1]; with .trans [2t][g] and [2t + 1][g]. */
 static void execute_stmatrix(emu_warp *warp, unsigned lanes) {
   emu_thread *const last = emu_self;
-  if (lanes != 0xffffffff) emu_fail("stmatrix at %s:%d: lanes 0x%08x have exited", warp->threads[0].where.file, warp->threads[0].where.line, ~lanes);
+  const emu_site where = warp->threads[__builtin_ctz(lanes)].where;
+  if (lanes != 0xffffffff) emu_fail("stmatrix at %s:%d: lanes 0x%08x have exited", where.file, where.line, ~lanes);
   for (unsigned lane = 0; lane < EMU_WARP; lane++) {
     const stmatrix *m = warp->operands[lane];
     const unsigned matrix = lane / 8, row = lane % 8;
@@ -26,9 +27,8 @@ static void execute_stmatrix(emu_warp *warp, unsigned lanes) {
       const stmatrix *from = warp->operands[4 * g + two / 2];
       halves[column] = (unsigned short)(from->fragment[matrix] >> 16 * (two % 2));
     }
-    const emu_thread *t = emu_self = &warp->threads[lane];
-    if (m->row % 16 != 0)
-      emu_fail("stmatrix at %s:%d: lane %u points to shared address 0x%x, expected a multiple of 16", t->where.file, t->where.line, lane, m->row);
+    emu_self = &warp->threads[lane]; /* its access, and its mistake */
+    if (m->row % 16 != 0) emu_fail("stmatrix at %s:%d: lane %u points to shared address 0x%x, expected a multiple of 16", where.file, where.line, lane, m->row);
     unsigned char *to = emu_shared_pointer(m->row);
     EMU_TELL(access, to, sizeof halves, true, m->pc);
     memcpy(to, halves, sizeof halves);
