@@ -1,4 +1,5 @@
 /* The emulator's runtime API behaves as CUDA documents: launch errors, shared-memory limits, memory, streams, events, graphs. */
+#include <cuda.h>
 #include <cuda_runtime.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -32,6 +33,9 @@ struct wide_argument {
   float4 vector;
 };
 __global__ void take_struct(const __grid_constant__ wide_argument a, int *out) { *out = a.bytes[127] + (int)a.vector.w; }
+__global__ void take_map(const __grid_constant__ CUtensorMap map, const __grid_constant__ CUtensorMap other, int *out) {
+  atomicAdd(out, (uintptr_t)&map % 64 == 0 && (uintptr_t)&other % 64 == 0 && other.opaque[15] == 7 && map.opaque[0] == 35);
+}
 
 #define LAUNCH(kernel, blocks, ...) \
   do { kernel<<<blocks, 32>>>(__VA_ARGS__); } while (0)
@@ -100,6 +104,25 @@ static void test_arguments() {
   take_struct<<<1, 1>>>(a, out);
   cudaMemcpy(&got, out, sizeof got, cudaMemcpyDeviceToHost);
   ok(got == 42, "a struct aligned to 64 bytes arrives whole");
+  CUtensorMap map = {{35}}, other = {};
+  other.opaque[15] = 7;
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  cudaMemset(out, 0, sizeof *out);
+  take_map<<<3, 40>>>(map, other, out);
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+  take_map<<<3, 40, 0, stream>>>(map, other, out);
+  cudaStreamEndCapture(stream, &graph);
+  cudaGraphInstantiate(&exec, graph, 0);
+  cudaGraphLaunch(exec, stream);
+  cudaStreamSynchronize(stream);
+  cudaMemcpy(&got, out, sizeof got, cudaMemcpyDeviceToHost);
+  ok(got == 240, "tensor maps arrive whole and aligned, in a launch and in a graph");
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
   cudaMemset(x, 0, sizeof h);
   LAUNCH(add, 1, (int *)x, 32, 3);
   cudaMemcpy(sums, x, sizeof sums, cudaMemcpyDeviceToHost);

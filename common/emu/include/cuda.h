@@ -27,13 +27,14 @@ typedef uint64_t cuuint64_t;
 typedef enum cudaError_enum { EMU_DRIVER_ERRORS(EMU_ENUM) } CUresult;
 #undef EMU_ENUM
 
-/* Passed to kernels by value, as `const __grid_constant__ CUtensorMap map`. What is in it is nobody's business but the copy engine's. */
+/* Passed to kernels by value, as `const __grid_constant__ CUtensorMap map`. What is in it is nobody's business but the copy engine's.
+ * Aligned to 64 bytes, which is what cuTensorMapEncodeTiled asks for (toolkits before 13; 13: to 128). */
 enum { CU_TENSOR_MAP_NUM_QWORDS = 16 };
 typedef struct CUtensorMap_st {
 #ifdef __cplusplus
-  alignas(128)
+  alignas(64)
 #else
-  _Alignas(128)
+  _Alignas(64)
 #endif
       cuuint64_t opaque[CU_TENSOR_MAP_NUM_QWORDS];
 } CUtensorMap;
