@@ -28,7 +28,7 @@ found() {
   ok $? "check build, $1: $(grep -m 1 "^emulator check: $2" "$log")"
 }
 line() { grep -n -- "$1" tests/check_late.cu | head -n 1 | cut -d: -f1; }
-found no-wait uninitialised "check_late.cu:$(line 'y\[row \*').*a cp.async that nobody has waited for"
+found no-wait uninitialised "check_late.cu:$(line 'y\[row \*').*a copy that nobody has waited for"
 found no-barrier race "check_late.cu:$(line 'y\[row \*')"
 found early race "check_late.cu:$(line '__pipeline_memcpy_async(')"
 done_testing

@@ -5,6 +5,7 @@
  *   check_shared.c  shadow of shared memory: who wrote, who read, and what barriers have ordered since
  *   check_arrays.c  arrays inside an allocation and their names
  *   check_order.c   order between the blocks of a launch, by fences and atomics
+ *   check_engines.c copy engine and tensor cores: mbarriers, bulk copies, wgmma, the proxy fence
  *   check_overlap.c launches that begin before the one before them has ended
  *   check_bounds.c  an index beyond its array's size
  *   check_report.c  defects: collected during a launch, printed when it ends */
@@ -19,7 +20,7 @@
 
 /* ---- defects ---- */
 
-typedef enum { EMU_OUT_OF_BOUNDS, EMU_UNINITIALISED, EMU_RACE, EMU_BLOCK_RACE, EMU_NOT_DEVICE, EMU_MISALIGNED, EMU_EARLY } emu_defect_kind;
+typedef enum { EMU_OUT_OF_BOUNDS, EMU_UNINITIALISED, EMU_RACE, EMU_BLOCK_RACE, EMU_NOT_DEVICE, EMU_MISALIGNED, EMU_EARLY, EMU_PROXY } emu_defect_kind;
 
 /* Volatile accesses are how kernels wait for flags of other blocks: in global memory they do not race. */
 typedef enum { EMU_READ, EMU_WRITE, EMU_ATOMIC, EMU_VOLATILE_READ, EMU_VOLATILE_WRITE } emu_access_kind;
@@ -30,11 +31,12 @@ static inline bool emu_writes_memory(emu_access_kind kind) { return kind == EMU_
 typedef struct emu_other {
   emu_access_kind access;
   const void *pc;  /* NULL: unknown */
-  int thread;      /* index within its block; -1: unknown */
+  int thread;      /* index within its block; -1: unknown; EMU_COPY ...: an engine */
   long long block; /* -1: the same block; -2: several blocks; EMU_EARLIER */
 } emu_other;
 
-enum { EMU_EARLIER = -3 }; /* in place of a block: an earlier launch */
+enum { EMU_COPY = -2, EMU_TENSOR_CORES = -3, EMU_STORE = -4 }; /* in place of a thread */
+enum { EMU_EARLIER = -3 };                                     /* in place of a block: an earlier launch */
 
 /* Notes a defect of the running thread. `array` says where: name and byte. Printed at the end of the launch. */
 void emu_check_note(emu_defect_kind kind, const void *pc, const emu_other *other, const char *array, ...) __attribute__((format(printf, 4, 5)));
@@ -113,8 +115,10 @@ enum { EMU_CELLS = EMU_ARENA / 4, EMU_WARPS = EMU_MAX_THREADS / EMU_WARP };
 typedef struct emu_cell {
   uint32_t stamp; /* the block it is about; else all of it is stale: nobody has written or read */
   uint32_t write_clock, write_pc;
-  uint32_t readers; /* warps that have read it since it was written */
-  uint16_t write_thread;
+  uint32_t readers;      /* warps that have read it since it was written */
+  uint16_t engines;      /* the same of tensor cores and of stores: see below */
+  uint16_t fences;       /* of the thread that wrote it, up to then: fence.proxy.async */
+  uint16_t write_thread; /* or EMU_WARP times an engine's number */
   bool written, atomic, split;
   bool pending; /* a copy into it is under way */
 } emu_cell;
@@ -123,6 +127,23 @@ typedef struct emu_cell {
 typedef struct emu_reads {
   uint32_t clock, lanes, pc;
 } emu_reads;
+
+/* Who else than warps has a clock (check_engines.c): each mbarrier, for the copies that report to it; a warpgroup's tensor cores; its threads' bulk stores;
+ * the cluster. */
+enum {
+  EMU_MBARRIERS = 32,
+  EMU_WARPGROUPS = EMU_MAX_THREADS / 128,
+  EMU_OF_MBARRIER = EMU_WARPS,
+  EMU_OF_TENSOR = EMU_OF_MBARRIER + EMU_MBARRIERS,
+  EMU_OF_STORE = EMU_OF_TENSOR + EMU_WARPGROUPS,
+  EMU_AGENTS = EMU_OF_STORE + EMU_WARPGROUPS
+};
+
+/* An mbarrier: what those who arrive in this phase know, and what those who wait for the last one learn. */
+typedef struct emu_phases {
+  uint32_t offset, over; /* phases that are over */
+  uint32_t arrived[EMU_AGENTS], knows[EMU_AGENTS];
+} emu_phases;
 
 /* ---- order between blocks ---- */
 
@@ -143,14 +164,20 @@ enum { EMU_CACHED = 16 };
 typedef struct emu_checker {
   emu_worker *worker;
   uintptr_t arena;
-  const uint8_t *shared_allowed; /* of each 4 bytes of the arena: which may be touched, this launch */
-  uint32_t stamp;                /* of its block */
-  uint32_t block;                /* its block's word in emu_seen */
-  bool fenced;                   /* the block has run __threadfence */
-  emu_cell *cells;               /* one for each 4 bytes, then one for each byte */
-  emu_reads *reads[EMU_WARPS];   /* the same for each warp */
-  /* clock[a][b]: up to where warp a has seen what warp b did. Its own time is clock[a][a] + 1: what its lanes did since they last met. */
-  uint32_t clock[EMU_WARPS][EMU_WARPS];
+  const uint8_t *shared_allowed;                    /* of each 4 bytes of the arena: which may be touched, this launch */
+  uint32_t stamp;                                   /* of its block */
+  uint32_t block;                                   /* its block's word in emu_seen */
+  bool fenced;                                      /* the block has run __threadfence */
+  emu_cell *cells;                                  /* one for each 4 bytes, then one for each byte */
+  emu_reads *reads[EMU_WARPS + 2 * EMU_WARPGROUPS]; /* the same for each warp; then of tensor cores, of stores */
+  /* clock[a][b]: up to where warp a has seen what warp or engine b did. Its own time is clock[a][a] + 1: what its lanes did since they last met. */
+  uint32_t clock[EMU_WARPS][EMU_AGENTS];
+  bool engines;                                 /* this block has used one: what follows means something */
+  uint16_t fences_of[EMU_MAX_THREADS];          /* fence.proxy.async, of each thread */
+  uint32_t fenced_known[EMU_WARPS][EMU_AGENTS]; /* what a warp knew when it ran one last */
+  emu_phases mbarrier[EMU_MBARRIERS];
+  int mbarriers;
+  uint32_t stores[EMU_WARPGROUPS];
   emu_shadow cache[EMU_CACHED]; /* copies, found by address bits 12 to 15 */
 
   /* check_order.c: published[a][b], once the block has fenced: up to where what warp b did is published, as far as warp a knows. */
@@ -202,3 +229,26 @@ void emu_checker_begin_block(emu_worker *w);
 void emu_checker_barrier(emu_block *block, int id, unsigned expected);
 void emu_checker_warp_sync(emu_warp *warp, unsigned lanes);
 void emu_shared_set_written(emu_checker *c, size_t offset, size_t bytes, bool written);
+void emu_shared_describe_at(const emu_checker *c, size_t offset, char *text, size_t room);
+
+/* A line as a program counter, for accesses that wrappers make (check_report.c). */
+const void *emu_site_pc(emu_site where);
+
+/* check_engines.c */
+void emu_engines_begin_block(emu_checker *c);
+void emu_engines_meet(emu_checker *c, uint32_t warps, int count);
+bool emu_engines_readers_done(const emu_checker *c, const emu_cell *cell, size_t index, unsigned warp, unsigned *engine);
+void emu_engines_mbarrier_init(emu_block *block, uint32_t offset);
+void emu_engines_mbarrier_arrive(emu_thread *t, emu_block *block, uint32_t offset);
+void emu_engines_mbarrier_phase(emu_block *block, uint32_t offset);
+void emu_engines_mbarrier_passed(emu_thread *t, uint32_t offset);
+void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, emu_site where);
+void emu_engines_bulk_arrived(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
+void emu_engines_bulk_global(const void *address, size_t bytes, bool writes, emu_site where);
+void emu_engines_store_issued(uint32_t shared, uint32_t bytes, emu_site where);
+void emu_engines_store_waited(emu_thread *t);
+void emu_engines_wgmma_issued(const struct emu_wgmma_record *what, unsigned group, emu_site where);
+void emu_engines_wgmma_waited(emu_block *block, unsigned warpgroup, unsigned done);
+void emu_engines_proxy_fence(emu_thread *t);
+void emu_engines_switch(emu_worker *w);
+emu_checker *emu_checker_of(const emu_block *block);

@@ -77,17 +77,19 @@ static inline bool readers_done(emu_checker *c, const emu_cell *cell, size_t gro
     const emu_reads *reads = &c->reads[r][group];
     if (reads->clock > v->known[r] && (r != v->warp || reads->lanes != v->lane)) return false;
   }
-  return true;
+  unsigned engine;
+  return cell->engines == 0 || emu_engines_readers_done(c, cell, group, v->warp, &engine);
 }
 
 /* A word of shared memory that this thread may write, as all who wrote or read it did so before: notes the write. */
 static inline __attribute__((always_inline)) bool write_in_order(emu_checker *c, emu_cell *cell, size_t group, const visitor *v) {
   if (c->shared_allowed[group] != 0x0F) return false;
   if (cell->stamp == v->stamp) {
-    if (cell->split || (cell->write_clock > v->known[cell->write_thread / EMU_WARP] && cell->write_thread != v->thread)) return false;
+    if (cell->split || cell->pending || (cell->write_clock > v->known[cell->write_thread / EMU_WARP] && cell->write_thread != v->thread)) return false;
     if (!readers_done(c, cell, group, v)) return false;
   }
-  *cell = (emu_cell){.stamp = v->stamp, .write_clock = v->now, .write_pc = v->pc, .write_thread = (uint16_t)v->thread, .written = true};
+  *cell = (emu_cell){
+      .stamp = v->stamp, .write_clock = v->now, .write_pc = v->pc, .fences = c->fences_of[v->thread], .write_thread = (uint16_t)v->thread, .written = true};
   return true;
 }
 
@@ -251,6 +253,7 @@ static const emu_tool checker = {
     .worker_begin = worker_begin,
     .worker_end = worker_end,
     .block_begin = emu_checker_begin_block,
+    .block_switch = emu_engines_switch,
     .barrier = emu_checker_barrier,
     .warp_sync = emu_checker_warp_sync,
     .block_end = emu_overlap_end_block,
@@ -267,6 +270,18 @@ static const emu_tool checker = {
     .copied = emu_shadow_copied,
     .mark_array = emu_arrays_mark,
     .mark_uninitialised = emu_arrays_unmark,
+    .mbarrier_init = emu_engines_mbarrier_init,
+    .mbarrier_arrive = emu_engines_mbarrier_arrive,
+    .mbarrier_phase = emu_engines_mbarrier_phase,
+    .mbarrier_passed = emu_engines_mbarrier_passed,
+    .bulk_issued = emu_engines_bulk_issued,
+    .bulk_arrived = emu_engines_bulk_arrived,
+    .bulk_global = emu_engines_bulk_global,
+    .store_issued = emu_engines_store_issued,
+    .store_waited = emu_engines_store_waited,
+    .wgmma_issued = emu_engines_wgmma_issued,
+    .wgmma_waited = emu_engines_wgmma_waited,
+    .proxy_fence = emu_engines_proxy_fence,
     .async_issue = async_issue,
     .async_done = async_done,
     .dying = dying,

@@ -25,7 +25,7 @@ static defect noted[MOST];
 static int count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static const char *const kind_name[] = {"out-of-bounds", "uninitialised", "race", "block-race", "host-pointer", "misaligned", "overlap"};
+static const char *const kind_name[] = {"out-of-bounds", "uninitialised", "race", "block-race", "host-pointer", "misaligned", "overlap", "proxy"};
 static const char *const access_name[] = {"read", "wrote", "atomically changed"};
 
 void emu_check_note(emu_defect_kind kind, const void *pc, const emu_other *other, const char *array, ...) {
@@ -44,6 +44,26 @@ void emu_check_note(emu_defect_kind kind, const void *pc, const emu_other *other
   pthread_mutex_unlock(&lock);
 }
 
+/* ---- lines that wrappers tell ---- */
+
+enum { MOST_SITES = 4096 };
+static emu_site sites[MOST_SITES];
+static int site_count;
+static const uint32_t FIRST_SITE = 0x80000000u;
+
+const void *emu_site_pc(emu_site where) {
+  static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
+  static __thread int last;
+  if (last < site_count && sites[last].line == where.line && sites[last].file == where.file) return emu_long_pc(FIRST_SITE + (uint32_t)last);
+  pthread_mutex_lock(&table);
+  int i = 0;
+  while (i < site_count && !(sites[i].line == where.line && strcmp(sites[i].file, where.file) == 0)) i++;
+  if (i == site_count && site_count < MOST_SITES) sites[site_count++] = where;
+  pthread_mutex_unlock(&table);
+  last = i < MOST_SITES ? i : 0;
+  return emu_long_pc(FIRST_SITE + (uint32_t)last);
+}
+
 static uint3 position(uint64_t index, dim3 size) {
   return (uint3){(unsigned)(index % size.x), (unsigned)(index / size.x % size.y), (unsigned)(index / ((uint64_t)size.x * size.y))};
 }
@@ -60,6 +80,8 @@ static void print_other(const defect *d, emu_line where, const emu_call *call) {
     const uint3 t = position((uint64_t)d->other.thread, call->block);
     fprintf(stderr, "thread (%u,%u,%u)", t.x, t.y, t.z);
   }
+  static const char *const engine_name[] = {"a copy", "the tensor cores", "a store"};
+  if (d->other.thread <= EMU_COPY && d->other.thread >= EMU_STORE) fprintf(stderr, "%s", engine_name[EMU_COPY - d->other.thread]);
   fprintf(stderr, " %s it", access_name[d->other.access]);
   if (where.line != 0) fprintf(stderr, " at %s:%d", where.file, where.line);
 }
@@ -73,6 +95,11 @@ void emu_check_print(emu_launch *launch) {
     pcs[2 * i + 1] = noted[i].has_other ? noted[i].other.pc : NULL;
   }
   if (count > 0) emu_source_lines(pcs, 2 * (size_t)count, lines);
+  for (int i = 0; i < 2 * count; i++)
+    if (pcs[i] != NULL && emu_short_pc(pcs[i]) >= FIRST_SITE) {
+      const emu_site at = sites[emu_short_pc(pcs[i]) - FIRST_SITE];
+      lines[i] = (emu_line){at.file, at.line};
+    }
   int printed = 0;
   for (int i = 0; i < count; i++) {
     const defect *d = &noted[i];

@@ -36,7 +36,7 @@ void emu_shared_allow(emu_launch *launch, const emu_shared_site *site) {
 }
 
 /* The array that the byte lies in or next to. */
-static void describe(const emu_checker *c, size_t offset, char *text, size_t room) {
+void emu_shared_describe_at(const emu_checker *c, size_t offset, char *text, size_t room) {
   emu_launch *launch = c->worker->launch;
   pthread_mutex_lock(&launch->lock);
   const emu_shared_site *nearest = NULL;
@@ -71,7 +71,7 @@ void emu_checker_create(emu_worker *w) {
   c->worker = w;
   c->shared_allowed = allowed;
   c->cells = pages(ALL_CELLS * sizeof *c->cells);
-  for (int i = 0; i < EMU_WARPS; i++) c->reads[i] = pages(ALL_CELLS * sizeof *c->reads[i]);
+  for (int i = 0; i < EMU_WARPS + 2 * EMU_WARPGROUPS; i++) c->reads[i] = pages(ALL_CELLS * sizeof *c->reads[i]);
   w->tool = c;
 }
 
@@ -86,10 +86,12 @@ static void meet(emu_checker *c, uint32_t set, int warps) {
   }
   for (int a = 0; a < warps; a++)
     if (set >> a & 1) memcpy(c->clock[a], known, (size_t)warps * sizeof *known);
+  if (c->engines) emu_engines_meet(c, set, warps);
   if (c->fenced) emu_order_meet(c, set, warps);
 }
 
 void emu_checker_begin_block(emu_worker *w) {
+  emu_engines_switch(w);
   emu_checker *c = w->tool;
   const uint3 b = w->block->index;
   const dim3 grid = w->launch->call.grid;
@@ -97,6 +99,7 @@ void emu_checker_begin_block(emu_worker *w) {
   c->block = w->launch->mark << (EMU_BLOCK_BITS + 1) | (uint32_t)(index % EMU_SEVERAL);
   c->fenced = false;
   c->party = NULL;
+  emu_engines_begin_block(c);
   if (++c->stamp == 0) {
     memset(c->cells, 0, ALL_CELLS * sizeof *c->cells);
     c->stamp = 1;
@@ -120,7 +123,7 @@ void emu_checker_barrier(emu_block *block, int id, unsigned expected) {
 void emu_checker_warp_sync(emu_warp *warp, unsigned lanes) {
   (void)lanes;
   emu_checker *c = emu_this_worker->tool;
-  const int w = (int)(warp - c->worker->warps);
+  const int w = (int)(warp->threads->number / EMU_WARP);
   meet(c, 1u << w, EMU_WARPS);
 }
 
@@ -129,7 +132,7 @@ void emu_checker_warp_sync(emu_warp *warp, unsigned lanes) {
 static void note_race(emu_checker *c, size_t offset, emu_access_kind access, int thread, uint32_t other_pc, const void *pc) {
   const emu_other other = {access, emu_long_pc(other_pc), thread, -1};
   char place[200];
-  describe(c, offset, place, sizeof place);
+  emu_shared_describe_at(c, offset, place, sizeof place);
   emu_check_note(EMU_RACE, pc, &other, "%s", place);
 }
 
@@ -153,12 +156,12 @@ static void touch(emu_checker *c, size_t index, size_t offset, emu_access_kind k
   if (cell->stamp != c->stamp) *cell = (emu_cell){.stamp = c->stamp};
   if (!emu_writes_memory(kind) && !cell->written) {
     char place[200];
-    describe(c, offset, place, sizeof place);
-    emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s%s", place, cell->pending ? ", a cp.async that nobody has waited for" : "");
+    emu_shared_describe_at(c, offset, place, sizeof place);
+    emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s%s", place, cell->pending ? ", a copy that nobody has waited for" : "");
   }
   const bool both_atomic = kind == EMU_ATOMIC && cell->atomic;
   if (cell->write_clock > c->clock[me][cell->write_thread / EMU_WARP] && cell->write_thread != thread && !both_atomic)
-    note_race(c, offset, cell->atomic ? EMU_ATOMIC : EMU_WRITE, cell->write_thread, cell->write_pc, pc);
+    note_race(c, offset, cell->atomic ? EMU_ATOMIC : EMU_WRITE, cell->write_thread < EMU_MAX_THREADS ? cell->write_thread : EMU_COPY, cell->write_pc, pc);
   if (emu_reads_memory(kind)) {
     emu_reads *reads = &c->reads[me][index];
     const uint32_t clock = c->clock[me][me] + 1;
@@ -168,6 +171,11 @@ static void touch(emu_checker *c, size_t index, size_t offset, emu_access_kind k
     return;
   }
   if (cell->readers != 0) check_readers(c, cell, index, offset, thread, pc);
+  unsigned engine;
+  if (cell->engines != 0 && !emu_engines_readers_done(c, cell, index, me, &engine))
+    note_race(c, offset, EMU_READ, engine < EMU_WARPGROUPS ? EMU_TENSOR_CORES : EMU_STORE, c->reads[EMU_WARPS + engine][index].pc, pc);
+  cell->engines = 0;
+  cell->fences = c->fences_of[thread];
   cell->write_clock = c->clock[me][me] + 1;
   cell->write_pc = emu_short_pc(pc);
   cell->write_thread = (uint16_t)thread;
@@ -193,7 +201,7 @@ void emu_check_shared(emu_checker *c, size_t offset, size_t bytes, emu_access_ki
     const uint8_t mask = (uint8_t)(((1u << part) - 1) << offset % 4);
     if (group >= EMU_CELLS || (allowed[group] & mask) != mask) {
       char place[200];
-      describe(c, offset, place, sizeof place);
+      emu_shared_describe_at(c, offset, place, sizeof place);
       EMU_CHECK_STOP(EMU_OUT_OF_BOUNDS, pc, NULL, "%s, %s", place, emu_reads_memory(kind) ? "read" : "write");
     }
     const emu_cell *cell = &c->cells[group];

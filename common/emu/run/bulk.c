@@ -21,7 +21,6 @@ typedef struct emu_job {
   emu_thread *thread; /* that issued it */
   unsigned group;     /* of its thread's bulk groups; stores */
   emu_site where;
-  const void *pc;
   uint32_t shared, to, bytes; /* in the issuer's shared memory; of BETWEEN: to, a cluster's address */
   unsigned char *global;      /* 1-D */
   uint32_t mbarrier;
@@ -129,6 +128,15 @@ static void store_piece(void *context, uint32_t shared, unsigned char *global, u
   else memcpy(global, from, bytes);
 }
 
+static bool is_load(const job *j) { return j->kind == LOAD || j->kind == BETWEEN; }
+
+/* What a job touches in global memory. Sums are atomic: they are not told. */
+static void tell_piece(void *context, uint32_t shared, unsigned char *global, unsigned bytes) {
+  const job *j = ((const carried *)context)->j;
+  (void)shared;
+  if (global != NULL && j->kind != ADD) EMU_TELL(bulk_global, global, bytes, j->kind == STORE, j->where);
+}
+
 static void walk(job *j, emu_box_piece *piece, carried *c) {
   if (j->tensor) {
     emu_box_walk(&j->map, j->coordinates, j->has_offsets ? j->offsets : NULL, j->shared, piece, c);
@@ -155,7 +163,6 @@ static void take(job *j) {
   if (j->taken == NULL) abort();
   carried c = {j, j->thread->block, j->taken};
   walk(j, take_piece, &c);
-  EMU_TELL(bulk_taken, j->thread, j->shared, j->bytes);
 }
 
 /* Carries out what is left of a job. Its place in the list stays. */
@@ -177,12 +184,10 @@ static void carry_out(job *j) {
     if (!(j->blocks >> rank & 1)) continue;
     carried c = {j, &own->team[rank], NULL};
     walk(j, load_piece, &c);
-    EMU_TELL(bulk_arrived, c.block, j->shared, j->bytes);
+    EMU_TELL(bulk_arrived, c.block, j->shared, j->bytes, j->mbarrier, j->where);
     emu_mbarrier_complete(c.block, j->mbarrier, j->bytes, j->where);
   }
 }
-
-static bool is_load(const job *j) { return j->kind == LOAD || j->kind == BETWEEN; }
 
 static void issue(const job *made) {
   emu_worker *w = emu_this_worker;
@@ -201,8 +206,13 @@ static void issue(const job *made) {
       if (j->blocks >> rank & 1) {
         carried c = {j, &emu_self->block->team[rank], NULL};
         walk(j, poison_piece, &c);
-        EMU_TELL(bulk_issued, c.block, j->shared, j->bytes, j->pc);
+        EMU_TELL(bulk_issued, c.block, j->shared, j->bytes, j->where);
       }
+  if (emu_the_tool != NULL && emu_the_tool->bulk_global != NULL && j->kind != BETWEEN) {
+    carried c = {j, emu_self->block, NULL};
+    walk(j, tell_piece, &c);
+  }
+  if (!is_load(j) || j->kind == BETWEEN) EMU_TELL(store_issued, j->shared, j->bytes, j->where);
   if (emu_late()) return;
   carry_out(j);
   if (is_load(j)) drop(w, j);
@@ -234,6 +244,7 @@ void emu_bulk_wait(int left, int read, const char *file, int line) {
     if (emu_late()) carry_out(j);
     drop(w, j);
   }
+  if (left == 0) EMU_TELL(store_waited, emu_self);
 }
 
 /* Stores that nobody waited for; loads that nobody waited for. */
@@ -269,12 +280,11 @@ static void check_blocks(uint16_t blocks, const char *file, int line) {
     emu_fail("multicast copy at %s:%d: mask 0x%04x, expected blocks of a cluster of %u", file, line, blocks, emu_self->block->team_size);
 }
 
-#define HERE .where = {file, line}, .pc = __builtin_return_address(0)
+#define HERE .where = {file, line}
 
 void emu_bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier, uint16_t blocks, const char *file, int line) {
   check_1d("cp.async.bulk", to, from, bytes, file, line);
   check_blocks(blocks, file, line);
-  if (bytes > 0) EMU_TELL(access, from, bytes, false, __builtin_return_address(0));
   const job j = {.kind = LOAD, .shared = to, .global = (unsigned char *)(uintptr_t)from, .bytes = bytes, .mbarrier = barrier, .blocks = blocks, HERE};
   issue(&j);
 }
@@ -290,7 +300,6 @@ void emu_bulk_between(uint32_t to, uint32_t from, uint32_t bytes, uint32_t barri
 
 void emu_bulk_store(void *to, uint32_t from, uint32_t bytes, const char *file, int line) {
   check_1d("cp.async.bulk", from, to, bytes, file, line);
-  if (bytes > 0) EMU_TELL(access, to, bytes, true, __builtin_return_address(0));
   const job j = {.kind = STORE, .shared = from, .global = to, .bytes = bytes, HERE};
   issue(&j);
 }
@@ -320,13 +329,13 @@ void emu_tensor_load(uint32_t to, const void *map, int dims, const int32_t *coor
                      const char *file, int line) {
   check_blocks(blocks, file, line);
   job j = box_job("cp.async.bulk.tensor", to, map, dims, coordinates, offsets, file, line);
-  j.kind = LOAD, j.mbarrier = barrier, j.blocks = blocks, j.pc = __builtin_return_address(0);
+  j.kind = LOAD, j.mbarrier = barrier, j.blocks = blocks;
   issue(&j);
 }
 
 void emu_tensor_store(const void *map, int dims, const int32_t *coordinates, uint32_t from, int adds, const char *file, int line) {
   job j = box_job("cp.async.bulk.tensor store", from, map, dims, coordinates, NULL, file, line);
-  j.kind = adds ? ADD : STORE, j.pc = __builtin_return_address(0);
+  j.kind = adds ? ADD : STORE;
   j.type = j.map.element_bytes == 4 ? EMU_REDUCE_ADD_F32 : EMU_REDUCE_ADD_F16;
   issue(&j);
 }

@@ -26,7 +26,6 @@ void emu_setmaxnreg(unsigned registers, int more, const char *file, int line) {
     emu_fail("setmaxnreg.%s at %s:%d: %u registers, expected a multiple of 8 from 24 to 256", more ? "inc" : "dec", file, line, registers);
   const unsigned threads = emu_self->block->thread_count, index = emu_self->number / 128;
   if ((index + 1) * 128 > threads) emu_fail("setmaxnreg at %s:%d: warpgroup %u has %u threads, expected 128", file, line, index, threads - index * 128);
-  EMU_TELL(registers, emu_self, registers);
 }
 
 void emu_fence_proxy_async(const char *file, int line) {

@@ -62,6 +62,7 @@ static void settle(emu_block *block, uint32_t offset, unsigned char *at, state *
   if (over) s->parity ^= 1, s->pending = s->count;
   write_state(at, s);
   if (!over) return;
+  EMU_TELL(mbarrier_phase, block, offset);
   for (emu_thread *t = block->threads, *end = t + block->thread_count; t < end; t++)
     if (t->state == EMU_WAIT_MBARRIER && t->mbarrier == offset && t->parity != s->parity) emu_make_ready(t);
 }
@@ -70,8 +71,10 @@ void emu_mbarrier_init(uint32_t barrier, uint32_t count, const char *file, int l
   unsigned char *at = place(barrier, "mbarrier.init", file, line);
   if (count == 0 || count > MOST_ARRIVALS) emu_fail("mbarrier.init at %s:%d: %u arrivals, expected 1 to %d", file, line, count, MOST_ARRIVALS);
   const state s = {.count = count, .pending = count};
-  EMU_TELL(access, at, 8, true, __builtin_return_address(0));
   write_state(at, &s);
+  uint32_t offset = barrier;
+  emu_block *block = home(&offset);
+  EMU_TELL(mbarrier_init, block, offset);
 }
 
 void emu_mbarrier_invalidate(uint32_t barrier, const char *file, int line) {
@@ -88,6 +91,7 @@ void emu_mbarrier_arrive(uint32_t barrier, uint32_t count, const char *file, int
              count - s.pending == 1 ? "" : "s", name(barrier), s.count);
   s.pending -= count;
   emu_block *block = home(&barrier);
+  EMU_TELL(mbarrier_arrive, emu_self, block, barrier);
   settle(block, barrier, at, &s);
 }
 

@@ -33,6 +33,7 @@ typedef struct accumulator {
 
 typedef struct issuer {
   unsigned issued, groups; /* counted from the block's beginning */
+  bool fenced;             /* wgmma.fence, since the block's beginning or since the last wait left the accumulator as it did */
   accumulator *at_work;
   int count, room;
 } issuer;
@@ -62,8 +63,8 @@ static warpgroup *own(const char *what, const char *file, int line) {
 static unsigned lane() { return emu_self->number % EMU_WARPGROUP; }
 
 void emu_wgmma_fence(const char *file, int line) {
-  own("wgmma.fence", file, line);
-  EMU_TELL(wgmma_fence, emu_self);
+  warpgroup *g = own("wgmma.fence", file, line);
+  g->thread[lane()].fenced = true;
 }
 
 /* The warpgroup's entry number `index`, new if this thread is the first to come there. */
@@ -121,7 +122,7 @@ void emu_wgmma(int n, float *d, const uint32_t *a_registers, uint64_t a, uint64_
     memcpy(e->a[lane()], a_registers, sizeof e->a[0]);
     e->what.a_registers = (const uint32_t(*)[4])e->a; /* set anew when it is carried out: the queue moves */
   }
-  e->threads++;
+  if (++e->threads == EMU_WARPGROUP) EMU_TELL(wgmma_issued, &e->what, e->group, e->where);
   if (emu_late()) hide(t, d, n / 2);
   t->issued++;
 }
@@ -155,7 +156,6 @@ static void carry_out(warpgroup *g, unsigned count, const unsigned char *arena) 
     for (unsigned k = 0; k < chain; k++) {
       records[k] = e[k].what;
       if (records[k].a_registers != NULL) records[k].a_registers = (const uint32_t(*)[4])e[k].a;
-      EMU_TELL(wgmma_reads, &records[k], e[k].where);
     }
     float *d[EMU_WARPGROUP];
     for (unsigned l = 0; l < EMU_WARPGROUP; l++) d[l] = held(&g->thread[l], e->d[l]);
@@ -192,7 +192,7 @@ void emu_wgmma_wait(int left, const char *file, int line) {
       if (e->threads != EMU_WARPGROUP)
         emu_fail("wgmma at %s:%d was issued by %u of the 128 threads of its warpgroup", e->where.file, e->where.line, e->threads);
     carry_out(g, count, t->block->arena);
-    EMU_TELL(wgmma_waited, t);
+    EMU_TELL(wgmma_waited, t->block, t->number / EMU_WARPGROUP, committed > (unsigned)left ? committed - (unsigned)left : 0);
     emu_thread *first = t->block->threads + t->number / EMU_WARPGROUP * EMU_WARPGROUP;
     for (int l = 0; l < EMU_WARPGROUP; l++) emu_make_ready(&first[l]);
   }

@@ -57,16 +57,21 @@ typedef struct emu_tool {
   void (*async_issue)(const void *dst, const void *src, size_t bytes, size_t src_bytes, const void *pc);
   void (*async_done)(const void *dst, size_t bytes, const void *pc);
 
-  /* Hopper. Copies into a block's shared memory, issued (it holds poison) and arrived; a store has read it; what a wgmma reads, when it is carried out. */
-  void (*bulk_issued)(emu_block *block, uint32_t shared, uint32_t bytes, const void *pc);
-  void (*bulk_arrived)(emu_block *block, uint32_t shared, uint32_t bytes);
-  void (*bulk_taken)(emu_thread *t, uint32_t shared, uint32_t bytes);
-  void (*mbarrier_passed)(emu_thread *t, uint32_t barrier);
-  void (*wgmma_fence)(emu_thread *t);
-  void (*wgmma_reads)(const struct emu_wgmma_record *what, emu_site where);
-  void (*wgmma_waited)(emu_thread *t); /* all of its warpgroup */
+  /* Hopper (check_engines.c). mbarriers of a block; a bulk copy into a block's shared memory, when it is issued (then it holds poison) and has arrived; what
+   * it touches in global memory; a store from shared memory, issued and waited for; a wgmma that all threads of a warpgroup have issued, as one of a group;
+   * how many groups of a warpgroup are done. */
+  void (*mbarrier_init)(emu_block *block, uint32_t offset);
+  void (*mbarrier_arrive)(emu_thread *t, emu_block *block, uint32_t offset);
+  void (*mbarrier_phase)(emu_block *block, uint32_t offset);
+  void (*mbarrier_passed)(emu_thread *t, uint32_t offset);
+  void (*bulk_issued)(emu_block *block, uint32_t shared, uint32_t bytes, emu_site where);
+  void (*bulk_arrived)(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
+  void (*bulk_global)(const void *address, size_t bytes, bool writes, emu_site where);
+  void (*store_issued)(uint32_t shared, uint32_t bytes, emu_site where);
+  void (*store_waited)(emu_thread *t);
+  void (*wgmma_issued)(const struct emu_wgmma_record *what, unsigned group, emu_site where);
+  void (*wgmma_waited)(emu_block *block, unsigned warpgroup, unsigned done);
   void (*proxy_fence)(emu_thread *t);
-  void (*registers)(emu_thread *t, unsigned registers);
   void (*cluster_barrier)(emu_block *team);
 
   bool late;           /* cp.async completes when it is waited for, unless EMU_LATE=0 says otherwise */

@@ -1,0 +1,271 @@
+/* Who else works in shared memory: the copy engine and the tensor cores, asynchronously, and what makes their work known to threads, and the threads' to them.
+ *
+ * They have clocks as warps have (check_shared.c). An mbarrier is one: a copy that reports to it has written its bytes in the phase under way, and a warp that
+ * waits for that phase's end knows of it. It learns as well what those who arrived there knew: that is how a consumer tells the producer that a stage may be
+ * filled again. A warpgroup's tensor cores are one: their reads are made when the wgmma is issued, and known to be over when its group has been waited for.
+ * A warpgroup's bulk stores likewise.
+ *
+ * Copy engine and tensor cores see shared memory through another proxy than the threads' loads and stores (PTX: Memory Consistency Model, Proxies). What a
+ * thread has written reaches them by fence.proxy.async: of the writer, after it wrote; or of the one who issues, after it knows of the write.
+ *
+ * Not seen: order of what blocks of a cluster do in each other's shared memory (bounds and unwritten bytes are); which of a warp's lanes arrived at an mbarrier;
+ * two threads of a warpgroup that store and wait each for itself. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/emu/check/check.h"
+#include "common/emu/check/hooks.h"
+#include "common/emu/run/wgmma_product.h"
+
+static __thread emu_checker *of_rank[EMU_MAX_CLUSTER];
+
+emu_checker *emu_checker_of(const emu_block *block) {
+  emu_worker *w = emu_this_worker;
+  if (of_rank[0] == NULL) of_rank[0] = w->tool;
+  emu_checker **c = &of_rank[block->rank];
+  if (*c == NULL) {
+    emu_checker_create(w); /* leaves it in w->tool */
+    *c = w->tool;
+  }
+  (*c)->arena = (uintptr_t)block->arena;
+  return *c;
+}
+
+void emu_engines_switch(emu_worker *w) {
+  emu_checker *c = emu_checker_of(w->block);
+  if (c != w->tool)
+    for (int i = 0; i < EMU_CACHED; i++) c->cache[i] = (emu_shadow){.start = 0};
+  w->tool = c;
+  emu_checking = c;
+}
+
+/* ---- time ---- */
+
+void emu_engines_begin_block(emu_checker *c) {
+  if (!c->engines) return;
+  c->engines = false;
+  c->mbarriers = 0;
+  for (int w = 0; w < EMU_WARPS; w++) memset(&c->clock[w][EMU_WARPS], 0, (EMU_AGENTS - EMU_WARPS) * sizeof c->clock[w][0]);
+  memset(c->fenced_known, 0, sizeof c->fenced_known);
+  memset(c->stores, 0, sizeof c->stores);
+}
+
+void emu_engines_meet(emu_checker *c, uint32_t set, int warps) {
+  uint32_t known[EMU_AGENTS] = {0};
+  for (int a = 0; a < warps; a++)
+    for (int b = EMU_WARPS; b < EMU_AGENTS && set >> a & 1; b++)
+      if (c->clock[a][b] > known[b]) known[b] = c->clock[a][b];
+  for (int a = 0; a < warps; a++)
+    if (set >> a & 1) memcpy(&c->clock[a][EMU_WARPS], known + EMU_WARPS, (EMU_AGENTS - EMU_WARPS) * sizeof *known);
+}
+
+static void learn(uint32_t *know, const uint32_t *from) {
+  for (int i = 0; i < EMU_AGENTS; i++)
+    if (from[i] > know[i]) know[i] = from[i];
+}
+
+bool emu_engines_readers_done(const emu_checker *c, const emu_cell *cell, size_t index, unsigned warp, unsigned *engine) {
+  for (unsigned left = cell->engines; left != 0; left &= left - 1) {
+    *engine = (unsigned)__builtin_ctz(left);
+    if (c->reads[EMU_WARPS + *engine][index].clock > c->clock[warp][EMU_OF_TENSOR + *engine]) return false;
+  }
+  return true;
+}
+
+static unsigned own_warp(void) { return emu_self->number / EMU_WARP; }
+
+/* ---- mbarriers ---- */
+
+static emu_phases *phases_at(emu_checker *c, uint32_t offset) {
+  for (int i = 0; i < c->mbarriers; i++)
+    if (c->mbarrier[i].offset == offset) return &c->mbarrier[i];
+  return NULL;
+}
+
+void emu_engines_mbarrier_init(emu_block *block, uint32_t offset) {
+  emu_checker *c = emu_checker_of(block);
+  c->engines = true;
+  emu_hook_access((void *)(c->arena + offset), 8, EMU_WRITE, __builtin_return_address(0));
+  emu_phases *p = phases_at(c, offset);
+  if (p == NULL && c->mbarriers == EMU_MBARRIERS) return; /* more than we keep account of: what reports to it is never known */
+  if (p == NULL) p = &c->mbarrier[c->mbarriers++];
+  *p = (emu_phases){.offset = offset};
+}
+
+void emu_engines_mbarrier_arrive(emu_thread *t, emu_block *block, uint32_t offset) {
+  emu_checker *c = emu_checker_of(block);
+  emu_phases *p = phases_at(c, offset);
+  if (p == NULL || t->block != block) return;
+  const unsigned w = t->number / EMU_WARP;
+  c->clock[w][w]++; /* what it did up to now is over */
+  learn(p->arrived, c->clock[w]);
+}
+
+void emu_engines_mbarrier_phase(emu_block *block, uint32_t offset) {
+  emu_checker *c = emu_checker_of(block);
+  emu_phases *p = phases_at(c, offset);
+  if (p == NULL) return;
+  p->over++;
+  memcpy(p->knows, p->arrived, sizeof p->knows);
+}
+
+void emu_engines_mbarrier_passed(emu_thread *t, uint32_t offset) {
+  emu_checker *c = emu_checker_of(t->block);
+  const emu_phases *p = phases_at(c, offset);
+  if (p == NULL) return;
+  uint32_t *known = c->clock[t->number / EMU_WARP];
+  learn(known, p->knows);
+  known[EMU_OF_MBARRIER + (p - c->mbarrier)] = p->over;
+}
+
+/* ---- ranges of shared memory, cell by cell ---- */
+
+static emu_cell *cell_of(emu_checker *c, size_t group) {
+  emu_cell *cell = &c->cells[group];
+  if (cell->stamp != c->stamp) *cell = (emu_cell){.stamp = c->stamp};
+  return cell;
+}
+
+static bool inside(emu_checker *c, uint32_t shared, uint32_t bytes, const char *what, const void *pc) {
+  for (uint32_t at = shared; at < shared + bytes; at += 4)
+    if (at >= EMU_ARENA || c->shared_allowed[at / 4] != 0x0F) {
+      char place[200];
+      emu_shared_describe_at(c, at, place, sizeof place);
+      emu_check_note(EMU_OUT_OF_BOUNDS, pc, NULL, "%s: %s", what, place);
+      return false;
+    }
+  return true;
+}
+
+static void note_race(const emu_checker *c, size_t offset, const emu_other *other, const char *what, const void *pc) {
+  char place[200];
+  emu_shared_describe_at(c, offset, place, sizeof place);
+  emu_check_note(EMU_RACE, pc, other, "%s: %s", what, place);
+}
+
+void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, emu_site where) {
+  emu_checker *c = emu_checker_of(block);
+  const void *pc = emu_site_pc(where);
+  c->engines = true;
+  if (!inside(c, shared, bytes, "a copy into it", pc)) return;
+  const bool own = block == emu_self->block;
+  const unsigned w = own_warp();
+  for (size_t group = shared / 4; group < (shared + bytes) / 4; group++) {
+    emu_cell *cell = cell_of(c, group);
+    unsigned engine;
+    if (own && cell->written && cell->write_clock > c->clock[w][cell->write_thread / EMU_WARP] && cell->write_thread != emu_self->number) {
+      const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), cell->write_thread < EMU_MAX_THREADS ? cell->write_thread : EMU_COPY, -1};
+      note_race(c, 4 * group, &other, "a copy into it", pc);
+    }
+    if (own && cell->engines != 0 && !emu_engines_readers_done(c, cell, group, w, &engine)) {
+      const emu_other other = {EMU_READ, emu_long_pc(c->reads[EMU_WARPS + engine][group].pc), engine < EMU_WARPGROUPS ? EMU_TENSOR_CORES : EMU_STORE, -1};
+      note_race(c, 4 * group, &other, "a copy into it", pc);
+    }
+    for (uint32_t left = own ? cell->readers : 0; left != 0; left &= left - 1) {
+      const unsigned r = (unsigned)__builtin_ctz(left);
+      const emu_reads *reads = &c->reads[r][group];
+      if (c->clock[w][r] >= reads->clock || (r == w && reads->lanes == 1u << emu_self->lane)) continue;
+      const emu_other other = {EMU_READ, emu_long_pc(reads->pc), (int)(r * EMU_WARP) + __builtin_ctz(reads->lanes), -1};
+      note_race(c, 4 * group, &other, "a copy into it", pc);
+      break;
+    }
+    *cell = (emu_cell){.stamp = c->stamp, .pending = true};
+  }
+}
+
+void emu_engines_bulk_arrived(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where) {
+  emu_checker *c = emu_checker_of(block);
+  const emu_phases *p = phases_at(c, mbarrier);
+  const uint32_t pc = emu_short_pc(emu_site_pc(where));
+  if (shared + bytes > EMU_ARENA) return;
+  for (size_t group = shared / 4; group < (shared + bytes) / 4; group++) {
+    emu_cell *cell = cell_of(c, group);
+    *cell = (emu_cell){.stamp = c->stamp,
+                       .written = true,
+                       .write_pc = pc,
+                       .write_clock = p != NULL ? p->over + 1 : 0,
+                       .write_thread = (uint16_t)(p != NULL ? (EMU_OF_MBARRIER + (p - c->mbarrier)) * EMU_WARP : 0)};
+  }
+}
+
+/* An engine reads: what is there must be written, known to the thread that asks for it, and have passed from its proxy to the other. */
+static void engine_reads(emu_checker *c, size_t group, unsigned engine, uint32_t time, const char *what, const void *pc) {
+  emu_cell *cell = cell_of(c, group);
+  const unsigned w = own_warp(), by = cell->write_thread / EMU_WARP;
+  char place[200];
+  if (!cell->written && !cell->split) {
+    emu_shared_describe_at(c, 4 * group, place, sizeof place);
+    emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s: %s%s", what, place, cell->pending ? ", a copy that nobody has waited for" : "");
+  } else if (cell->write_clock > c->clock[w][by] && cell->write_thread != emu_self->number) {
+    const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), by < EMU_WARPS ? cell->write_thread : EMU_COPY, -1};
+    note_race(c, 4 * group, &other, what, pc);
+  } else if (by < EMU_WARPS && cell->write_clock > 0 && cell->fences == c->fences_of[cell->write_thread] && cell->write_clock > c->fenced_known[w][by]) {
+    const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), cell->write_thread, -1};
+    emu_shared_describe_at(c, 4 * group, place, sizeof place);
+    emu_check_note(EMU_PROXY, pc, &other, "%s, with no fence.proxy.async between: %s", what, place);
+  }
+  emu_reads *reads = &c->reads[EMU_WARPS + engine][group];
+  *reads = (emu_reads){time, 0, emu_short_pc(pc)};
+  cell->engines |= (uint16_t)(1u << engine);
+}
+
+/* ---- stores ---- */
+
+void emu_engines_store_issued(uint32_t shared, uint32_t bytes, emu_site where) {
+  emu_checker *c = emu_checking;
+  const void *pc = emu_site_pc(where);
+  const unsigned g = emu_self->number / 128;
+  c->engines = true;
+  if (!inside(c, shared, bytes, "a store from it", pc)) return;
+  c->stores[g]++;
+  for (size_t group = shared / 4; group < (shared + bytes) / 4; group++) engine_reads(c, group, EMU_WARPGROUPS + g, c->stores[g], "a store from it", pc);
+}
+
+void emu_engines_store_waited(emu_thread *t) {
+  emu_checker *c = emu_checking;
+  const unsigned g = t->number / 128;
+  c->clock[t->number / EMU_WARP][EMU_OF_STORE + g] = c->stores[g];
+}
+
+void emu_engines_bulk_global(const void *address, size_t bytes, bool writes, emu_site where) {
+  emu_hook_access(address, bytes, writes ? EMU_WRITE : EMU_READ, emu_site_pc(where));
+}
+
+void emu_engines_proxy_fence(emu_thread *t) {
+  emu_checker *c = emu_checking;
+  const unsigned w = t->number / EMU_WARP;
+  c->engines = true;
+  c->fences_of[t->number]++;
+  learn(c->fenced_known[w], c->clock[w]);
+}
+
+/* ---- wgmma ---- */
+
+void emu_engines_wgmma_issued(const emu_wgmma_record *what, unsigned group, emu_site where) {
+  emu_checker *c = emu_checking;
+  const void *pc = emu_site_pc(where);
+  const unsigned g = emu_self->number / EMU_WARPGROUP;
+  c->engines = true;
+  const struct {
+    bool there, mn;
+    uint64_t descriptor;
+    int rows;
+    const char *name;
+  } operands[2] = {{what->a_registers == NULL, what->a_mn, what->a, 64, "wgmma reads a"}, {true, what->b_mn, what->b, what->n, "wgmma reads b"}};
+  for (int o = 0; o < 2; o++) {
+    size_t last = SIZE_MAX;
+    for (int row = 0; row < operands[o].rows && operands[o].there; row += operands[o].mn ? 2 : 1)
+      for (int k = 0; k < 16; k += operands[o].mn ? 1 : 2) {
+        const uint32_t at = emu_wgmma_address(operands[o].descriptor, operands[o].mn, row, k);
+        if (at / 4 == last) continue;
+        last = at / 4;
+        if (!inside(c, at & ~3u, 4, operands[o].name, pc)) return;
+        engine_reads(c, last, g, group + 1, operands[o].name, pc);
+      }
+  }
+}
+
+void emu_engines_wgmma_waited(emu_block *block, unsigned warpgroup, unsigned done) {
+  emu_checker *c = emu_checker_of(block);
+  for (unsigned w = 4 * warpgroup; w < 4 * warpgroup + 4; w++) c->clock[w][EMU_OF_TENSOR + warpgroup] = done;
+}
