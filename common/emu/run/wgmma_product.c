@@ -57,7 +57,7 @@ uint32_t emu_wgmma_address(uint64_t descriptor, bool mn, int row, int k) {
 const char *emu_wgmma_refused(uint64_t descriptor) {
   const uint64_t fields = UINT64_C(0x3fff) | UINT64_C(0x3fff) << 16 | UINT64_C(0x3fff) << 32 | UINT64_C(7) << 49 | UINT64_C(3) << 62;
   if (descriptor & ~fields) return "has bits set outside of its fields";
-  if (descriptor >> 49 & 7) return "has a base offset, expected 0: the swizzle goes by the bits of the address, wherever the matrix starts";
+  if (descriptor >> 49 & 7) return "has a base offset, expected 0: the swizzle goes by the bits of the address";
   return NULL;
 }
 
