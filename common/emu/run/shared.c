@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/emu/hopper.h"
 #include "common/emu/tool/tool.h"
 
 unsigned char *emu_arena_create(void) {
@@ -58,6 +59,17 @@ void *emu_shared(emu_shared_site *site) {
   emu_block *block = emu_self->block;
   if (__atomic_load_n(&site->serial, __ATOMIC_ACQUIRE) != block->launch->serial) place(block->launch, site);
   return block->arena + site->offset;
+}
+
+uint32_t emu_shared_address(const void *shared) {
+  const uintptr_t offset = (uintptr_t)shared - (uintptr_t)emu_self->block->arena;
+  if (offset >= EMU_ARENA) emu_fail("the shared address of %p: expected a variable of this block's shared memory", shared);
+  return (uint32_t)offset;
+}
+
+void *emu_shared_pointer(uint32_t address) {
+  if (address >= EMU_ARENA) emu_fail("shared address 0x%x: expected one below 0x%x, in this block's shared memory", address, EMU_ARENA);
+  return emu_self->block->arena + address;
 }
 
 /* How many bytes behind `end` somebody wrote, or 0. */
