@@ -6,13 +6,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/emu/emu.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* The 32-bit address of a shared variable of the running thread's block, and back. A shared::cluster address may lie in another block. */
-uint32_t emu_shared_address(const void *shared);
-void *emu_shared_pointer(uint32_t address);
+enum { EMU_SHARED_BITS = 18 };
+uint32_t emu_far_address(const void *shared);
+void *emu_far_pointer(uint32_t address);
+static inline uint32_t emu_shared_address(const void *shared) {
+  const uintptr_t offset = (uintptr_t)shared - (uintptr_t)emu_self->block->arena;
+  return offset >> EMU_SHARED_BITS == 0 ? (uint32_t)offset : emu_far_address(shared);
+}
+static inline void *emu_shared_pointer(uint32_t address) {
+  return address >> EMU_SHARED_BITS == 0 ? emu_self->block->arena + address : emu_far_pointer(address);
+}
 
 /* mbarrier: 8 bytes of shared memory, a multiple of 8. The wait is the whole loop of try_wait: until the phase of this parity is over. */
 void emu_mbarrier_init(uint32_t barrier, uint32_t count, const char *file, int line);

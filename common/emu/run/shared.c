@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/emu/hopper.h"
 #include "common/emu/tool/tool.h"
 
 unsigned char *emu_arena_create(void) {

@@ -63,7 +63,8 @@ __global__ void __launch_bounds__(WG_THREADS, 1) wgmma_kernel(const __half *a, c
   __syncthreads();
 
   const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-  const unsigned long long a_matrix = ptx_wgmma_descriptor_k128(a_tile + group * WG_M * 128), b_matrix = ptx_wgmma_descriptor_k128(b_tile);
+  const unsigned long long a_matrix = ptx_wgmma_descriptor(ptx_shared_address(a_tile + group * WG_M * 128), 0, 1024, PTX_SWIZZLE_128);
+  const unsigned long long b_matrix = ptx_wgmma_descriptor(ptx_shared_address(b_tile), 0, 1024, PTX_SWIZZLE_128);
   float sum[128];
 #pragma unroll
   for (int i = 0; i < 128; i++) sum[i] = 0;

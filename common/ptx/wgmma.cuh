@@ -1,0 +1,118 @@
+/* wgmma: matrix products of a warpgroup (128 threads, 4 warps from a multiple of 4 on), operands in shared memory, sums in registers. The tensor cores work
+ * while the threads go on: fence, products, commit, and a wait before anybody touches the sums. All on 9.0a alone, in Asynchronous Warpgroup Level Matrix
+ * Instructions. Where ptxas cannot keep the sums in their registers it waits after each product and says so: the build fails then (scripts/nvcc_strict.sh). */
+#pragma once
+#include "common/ptx/shared.cuh"
+
+/* wgmma.fence: before the first product, and after other code touched its registers. */
+static __device__ __forceinline__ void ptx_wgmma_fence(PTX_ONLY_CALLER) {
+#ifdef CUDA_EMULATOR
+  emu_wgmma_fence(file, line);
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+
+/* wgmma.commit_group: the products so far are a group. */
+static __device__ __forceinline__ void ptx_wgmma_commit(PTX_ONLY_CALLER) {
+#ifdef CUDA_EMULATOR
+  emu_wgmma_commit(file, line);
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+
+/* wgmma.wait_group: until at most the last LEFT groups are at work. */
+template <int LEFT> static __device__ __forceinline__ void ptx_wgmma_wait(PTX_ONLY_CALLER) {
+#ifdef CUDA_EMULATOR
+  emu_wgmma_wait(LEFT, file, line);
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+#endif
+}
+
+/* How 16-byte pieces are permuted inside rows of so many bytes, by bits of the shared address: in a matrix descriptor's code. */
+typedef enum { PTX_SWIZZLE_NONE, PTX_SWIZZLE_128, PTX_SWIZZLE_64, PTX_SWIZZLE_32 } ptx_swizzle;
+
+/* A matrix descriptor (Matrix Descriptor Format): where an operand lies in shared memory. Strides in bytes, multiples of 16:
+ *   K-major, swizzled: sbo from 8 rows to the next 8; lbo is not used. The next 16 halves of the rows: address + 32.
+ *   K-major, not swizzled: core matrices of 8 rows of 16 bytes; sbo from 8 rows to the next 8, lbo from 8 halves of K to the next.
+ *   MN-major, swizzled by 128: atoms of 64 rows or columns by 8 of K; sbo from 8 of K to the next 8, lbo from 64 to the next 64.
+ * Descriptors are numbers: the same matrix n bytes further is the descriptor plus n / 16. */
+static __device__ __forceinline__ unsigned long long ptx_wgmma_descriptor(ptx_shared address, unsigned lbo, unsigned sbo, ptx_swizzle swizzle) {
+  return (unsigned long long)((address & 0x3ffff) >> 4) | (unsigned long long)(lbo >> 4) << 16 | (unsigned long long)(sbo >> 4) << 32 |
+         (unsigned long long)swizzle << 62;
+}
+
+/* The text and the operands of the sums: the first 4, 8, ... of d. */
+#define PTX_SUMS_TEXT_4 "%0, %1, %2, %3"
+#define PTX_SUMS_TEXT_8 PTX_SUMS_TEXT_4 ", %4, %5, %6, %7"
+#define PTX_SUMS_TEXT_16 PTX_SUMS_TEXT_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define PTX_SUMS_TEXT_32 PTX_SUMS_TEXT_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define PTX_SUMS_TEXT_48 PTX_SUMS_TEXT_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define PTX_SUMS_TEXT_56 PTX_SUMS_TEXT_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define PTX_SUMS_TEXT_64 PTX_SUMS_TEXT_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define PTX_SUMS_TEXT_96                                                                                                                                       \
+  PTX_SUMS_TEXT_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, " \
+                   "%91, %92, %93, %94, %95"
+#define PTX_SUMS_TEXT_116 \
+  PTX_SUMS_TEXT_96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115"
+#define PTX_SUMS_TEXT_120 PTX_SUMS_TEXT_116 ", %116, %117, %118, %119"
+#define PTX_SUMS_TEXT_128 PTX_SUMS_TEXT_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
+#define PTX_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define PTX_8(i) PTX_4(i), PTX_4(i + 4)
+#define PTX_16(i) PTX_8(i), PTX_8(i + 8)
+#define PTX_SUMS_4 PTX_4(0)
+#define PTX_SUMS_8 PTX_SUMS_4, PTX_4(4)
+#define PTX_SUMS_16 PTX_SUMS_8, PTX_8(8)
+#define PTX_SUMS_32 PTX_SUMS_16, PTX_16(16)
+#define PTX_SUMS_48 PTX_SUMS_32, PTX_16(32)
+#define PTX_SUMS_56 PTX_SUMS_48, PTX_8(48)
+#define PTX_SUMS_64 PTX_SUMS_56, PTX_8(56)
+#define PTX_SUMS_96 PTX_SUMS_64, PTX_16(64), PTX_16(80)
+#define PTX_SUMS_116 PTX_SUMS_96, PTX_16(96), PTX_4(112)
+#define PTX_SUMS_120 PTX_SUMS_116, PTX_4(116)
+#define PTX_SUMS_128 PTX_SUMS_120, PTX_8(120)
+
+/* The bodies, for the numbers of the operands behind the sums. */
+#ifdef CUDA_EMULATOR
+#define PTX_WGMMA_SHARED(N, SUMS, O0, O1, O2, O3, O4) emu_wgmma(N, d, nullptr, a, b, A_MN, B_MN, SCALE_D, file, line)
+#define PTX_WGMMA_REGISTERS(N, SUMS, O0, O1, O2, O3, O4, O5, O6) emu_wgmma(N, d, a, 0, b, 0, B_MN, SCALE_D, file, line)
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define PTX_WGMMA_SHARED(N, SUMS, O0, O1, O2, O3, O4)                                                                                                       \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" PTX_SUMS_TEXT_##SUMS "}, %" #O0 ", %" #O1 ", %" #O2 ", 1, 1, %" #O3 ", %" #O4 ";" \
+               : PTX_SUMS_##SUMS                                                                                                                            \
+               : "l"(a), "l"(b), "n"(SCALE_D), "n"(A_MN), "n"(B_MN))
+#define PTX_WGMMA_REGISTERS(N, SUMS, O0, O1, O2, O3, O4, O5, O6)                                                                                              \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" PTX_SUMS_TEXT_##SUMS "}, {%" #O0 ", %" #O1 ", %" #O2 ", %" #O3 "}, %" #O4 ", %" #O5 \
+                                                                                               ", 1, 1, %" #O6 ";"                                            \
+               : PTX_SUMS_##SUMS                                                                                                                              \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(SCALE_D), "n"(B_MN))
+#else
+#define PTX_WGMMA_SHARED(...)
+#define PTX_WGMMA_REGISTERS(...)
+#endif
+
+/* wgmma.mma_async.m64nNk16 (.f32.f16.f16): d += a b for a [64][16] and b [16][N], by descriptors, K-major unless A_MN or B_MN is 1; with SCALE_D 0, d = a b.
+ * Of d [64][N] a thread holds N / 2 floats: of row 16 (warp % 4) + lane / 4 + 8 (i / 2 % 2) the columns 8 (i / 4) + 2 (lane % 4) + i % 2.
+ * The second form takes a from registers, as mma.m16n8k16 does: each warp holds its 16 rows. They may change only after a wait. */
+#define PTX_WGMMA(N, SUMS, O0, O1, O2, O3, O4, O5, O6)                                                                                               \
+  template <int A_MN = 0, int B_MN = 0, int SCALE_D = 1>                                                                                             \
+  static __device__ __forceinline__ void ptx_wgmma_m64n##N##k16(float(&d)[SUMS], unsigned long long a, unsigned long long b PTX_CALLER) {            \
+    PTX_WGMMA_SHARED(N, SUMS, O0, O1, O2, O3, O4);                                                                                                   \
+  }                                                                                                                                                  \
+  template <int B_MN = 0, int SCALE_D = 1>                                                                                                           \
+  static __device__ __forceinline__ void ptx_wgmma_m64n##N##k16_registers(float(&d)[SUMS], const unsigned(&a)[4], unsigned long long b PTX_CALLER) { \
+    PTX_WGMMA_REGISTERS(N, SUMS, O0, O1, O2, O3, O4, O5, O6);                                                                                        \
+  }
+PTX_WGMMA(8, 4, 4, 5, 6, 7, 8, 9, 10)
+PTX_WGMMA(16, 8, 8, 9, 10, 11, 12, 13, 14)
+PTX_WGMMA(32, 16, 16, 17, 18, 19, 20, 21, 22)
+PTX_WGMMA(64, 32, 32, 33, 34, 35, 36, 37, 38)
+PTX_WGMMA(96, 48, 48, 49, 50, 51, 52, 53, 54)
+PTX_WGMMA(112, 56, 56, 57, 58, 59, 60, 61, 62)
+PTX_WGMMA(128, 64, 64, 65, 66, 67, 68, 69, 70)
+PTX_WGMMA(192, 96, 96, 97, 98, 99, 100, 101, 102)
+PTX_WGMMA(232, 116, 116, 117, 118, 119, 120, 121, 122)
+PTX_WGMMA(240, 120, 120, 121, 122, 123, 124, 125, 126)
+PTX_WGMMA(256, 128, 128, 129, 130, 131, 132, 133, 134)
