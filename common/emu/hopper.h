@@ -16,6 +16,10 @@ extern "C" {
 enum { EMU_SHARED_BITS = 18 };
 uint32_t emu_far_address(const void *shared);
 void *emu_far_pointer(uint32_t address);
+#ifdef __SANITIZE_THREAD__ /* these are no accesses of the kernel: not to be instrumented */
+#define emu_shared_address emu_far_address
+#define emu_shared_pointer emu_far_pointer
+#else
 static inline uint32_t emu_shared_address(const void *shared) {
   const uintptr_t offset = (uintptr_t)shared - (uintptr_t)emu_self->block->arena;
   return offset >> EMU_SHARED_BITS == 0 ? (uint32_t)offset : emu_far_address(shared);
@@ -23,6 +27,7 @@ static inline uint32_t emu_shared_address(const void *shared) {
 static inline void *emu_shared_pointer(uint32_t address) {
   return address >> EMU_SHARED_BITS == 0 ? emu_self->block->arena + address : emu_far_pointer(address);
 }
+#endif
 
 /* mbarrier: 8 bytes of shared memory, a multiple of 8. The wait is the whole loop of try_wait: until the phase of this parity is over. */
 void emu_mbarrier_init(uint32_t barrier, uint32_t count, const char *file, int line);

@@ -128,14 +128,14 @@ typedef struct emu_reads {
   uint32_t clock, lanes, pc;
 } emu_reads;
 
-/* Who else than warps has a clock (check_engines.c): each mbarrier, for the copies that report to it; a warpgroup's tensor cores; its threads' bulk stores;
- * the cluster. */
+/* Who else than warps has a clock (check_engines.c): each mbarrier, for the copies that report to it; each warp's part of
+ * a wgmma; a warpgroup's bulk stores. */
 enum {
   EMU_MBARRIERS = 32,
   EMU_WARPGROUPS = EMU_MAX_THREADS / 128,
   EMU_OF_MBARRIER = EMU_WARPS,
   EMU_OF_TENSOR = EMU_OF_MBARRIER + EMU_MBARRIERS,
-  EMU_OF_STORE = EMU_OF_TENSOR + EMU_WARPGROUPS,
+  EMU_OF_STORE = EMU_OF_TENSOR + EMU_WARPS,
   EMU_AGENTS = EMU_OF_STORE + EMU_WARPGROUPS
 };
 

@@ -2,7 +2,7 @@
  *
  * They have clocks as warps have (check_shared.c). An mbarrier is one: a copy that reports to it has written its bytes in the phase under way, and a warp that
  * waits for that phase's end knows of it. It learns as well what those who arrived there knew: that is how a consumer tells the producer that a stage may be
- * filled again. A warpgroup's tensor cores are one: their reads are made when the wgmma is issued, and known to be over when its group has been waited for.
+ * filled again. A warp's part of a wgmma is one: its reads are made when the wgmma is issued, and known to be over when that warp has waited for its group.
  * A warpgroup's bulk stores likewise.
  *
  * Copy engine and tensor cores see shared memory through another proxy than the threads' loads and stores (PTX: Memory Consistency Model, Proxies). What a
@@ -67,7 +67,13 @@ static void learn(uint32_t *know, const uint32_t *from) {
 bool emu_engines_readers_done(const emu_checker *c, const emu_cell *cell, size_t index, unsigned warp, unsigned *engine) {
   for (unsigned left = cell->engines; left != 0; left &= left - 1) {
     *engine = (unsigned)__builtin_ctz(left);
-    if (c->reads[EMU_WARPS + *engine][index].clock > c->clock[warp][EMU_OF_TENSOR + *engine]) return false;
+    const uint32_t time = c->reads[EMU_WARPS + *engine][index].clock;
+    if (*engine >= EMU_WARPGROUPS) {
+      if (time > c->clock[warp][EMU_OF_STORE + *engine - EMU_WARPGROUPS]) return false;
+      continue;
+    }
+    for (unsigned i = 4 * *engine; i < 4 * *engine + 4; i++)
+      if (time > c->clock[warp][EMU_OF_TENSOR + i]) return false;
   }
   return true;
 }
@@ -267,5 +273,5 @@ void emu_engines_wgmma_issued(const emu_wgmma_record *what, unsigned group, emu_
 
 void emu_engines_wgmma_waited(emu_block *block, unsigned warpgroup, unsigned done) {
   emu_checker *c = emu_checker_of(block);
-  for (unsigned w = 4 * warpgroup; w < 4 * warpgroup + 4; w++) c->clock[w][EMU_OF_TENSOR + warpgroup] = done;
+  for (unsigned w = 4 * warpgroup; w < 4 * warpgroup + 4; w++) c->clock[w][EMU_OF_TENSOR + w] = done; /* its own part */
 }

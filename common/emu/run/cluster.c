@@ -88,6 +88,8 @@ void *emu_far_pointer(uint32_t address) { return emu_shared_place(emu_self->bloc
 
 uint32_t emu_far_address(const void *shared) {
   const emu_block *b = emu_self->block;
+  const uintptr_t offset = (uintptr_t)shared - (uintptr_t)b->arena;
+  if (offset < EMU_ARENA) return (uint32_t)offset;
   const uintptr_t among = (uintptr_t)shared - (uintptr_t)b->team[0].arena;
   if (b->team_size > 1 && among < (uintptr_t)b->team_size * EMU_ARENA) return (uint32_t)(EMU_ARENA + among);
   emu_fail("the address of a shared variable is asked for, but %p lies in no shared memory of this block", shared);

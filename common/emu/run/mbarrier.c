@@ -3,7 +3,8 @@
  * A phase is over when nobody is left to arrive and no bytes are missing. Bytes may come before they are expected: what is missing is signed. The wait is one
  * step here, not a loop: a thread that waits for a phase that cannot end is part of a deadlock, and the report says what is missing.
  *
- *   bits 0..19  arrivals of each phase    20..39  still to come in this one    40..60  bytes missing, signed    61  parity of the phase    62..63  10: it is one */
+ *   bits 0..19  arrivals of each phase    20..39  still to come in this one    40..60  bytes missing, signed    61  parity of the phase
+ *   62..63  10: it is one; 01: it is one, and nobody has waited for the phase that ended last */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,11 +12,12 @@
 #include "common/emu/run/hopper.h"
 #include "common/emu/tool/tool.h"
 
-enum { MOST_ARRIVALS = (1 << 20) - 1, MOST_BYTES = (1 << 20) - 1, IS_ONE = 2 };
+enum { MOST_ARRIVALS = (1 << 20) - 1, MOST_BYTES = (1 << 20) - 1, IS_ONE = 2, UNWAITED = 1 };
 
 typedef struct state {
   unsigned count, pending, parity;
   int missing; /* bytes */
+  bool unwaited;
 } state;
 
 static const char *name(uint32_t barrier) {
@@ -33,7 +35,8 @@ static bool read_state(const unsigned char *at, state *s) {
   uint64_t bits;
   memcpy(&bits, at, sizeof bits);
   *s = (state){.count = bits & 0xfffff, .pending = bits >> 20 & 0xfffff, .parity = bits >> 61 & 1, .missing = (int)((int64_t)(bits << 3) >> 43)};
-  return bits >> 62 == IS_ONE;
+  s->unwaited = bits >> 62 == UNWAITED;
+  return bits >> 62 == IS_ONE || s->unwaited;
 }
 
 static void write_state(unsigned char *at, const state *s) {

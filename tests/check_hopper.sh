@@ -1,0 +1,83 @@
+# Plants defects in copies of Hopper kernels, one at a time, and wants every one found: by the checker or the emulator, in its words at the right line, or,
+# where only the result tells, by the result. And the kernels as they are: no report, whatever the order.
+. tests/tap.inc
+emulator_only 'the checker is part of the emulator'
+REWRITE=${REWRITE:-$B/rewrite}
+COMPILE=$(make -s --no-print-directory BACKEND=emu check-compiler)
+LINK=$(make -s --no-print-directory BACKEND=emu check-linker)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export B REWRITE COMPILE LINK folder
+
+# plant NAME SOURCE PERL WANTED LINE WHAT: applies PERL to a copy of SOURCE; the run's stderr must have a line that matches WANTED (a regular expression) and
+# names a line of the copy that contains LINE ('' any). WANTED "result": the program itself finds its result wrong.
+cases=()
+plant() {
+  perl -0pe "$3" "$2" >"$folder/$1.cu"
+  cmp -s "$2" "$folder/$1.cu" && echo same >"$folder/$1.edited"
+  printf '%s\n' "$4" "$5" "$6" >"$folder/$1.expect"
+  cases+=("$1")
+}
+
+window=tests/hopper_window.cu
+plant no_full_wait $window 's/    ptx_mbarrier_wait\(full_at.*?;\n//' 'uninitialised: .*wgmma reads b' 'ptx_wgmma_m64n' 'pixels used without waiting for their mbarrier'
+plant no_filter_wait $window 's/  ptx_mbarrier_wait\(filter_at, 0\);\n//' 'uninitialised: .*wgmma reads a|race: .*wgmma reads a' 'ptx_wgmma_m64n' 'filters used without waiting'
+plant full_parity $window 's/(full_at \+ 8 \* stage, )i \/ STAGES & 1\)/$1(i \/ STAGES & 1) ^ 1)/' 'uninitialised: .*wgmma reads b' 'ptx_wgmma_m64n' 'the wrong parity'
+plant empty_parity $window 's/\(i \/ STAGES & 1\) \^ 1/i \/ STAGES & 1/' 'deadlock' '' 'a producer that waits for a phase that nobody ends'
+plant too_few_bytes $window 's/(full_at \+ 8 \* stage, BOX)/$1 - 128/' 'deadlock|brings more bytes|uninitialised' '' 'fewer bytes expected than come'
+plant too_many_bytes $window 's/(full_at \+ 8 \* stage, BOX)/$1 + 128/' 'wait for the phase of parity 0 .*128 bytes missing' 'ptx_mbarrier_wait(full_at' 'more bytes expected than come'
+plant no_empty_wait $window 's/        ptx_mbarrier_wait\(empty_at.*?\n//' 'race: .*a copy into it' 'ptx_tensor_load(stages' 'a stage filled that is still read'
+plant wait_one $window 's/ptx_wgmma_wait<0>/ptx_wgmma_wait<1>/' 'race|nobody has waited for the wgmma|uninitialised' '' 'a wait that leaves one group at work'
+plant no_wait $window 's/    ptx_wgmma_wait<0>\(\);\n//' 'race|nobody has waited for the wgmma' '' 'sums used while the tensor cores are at work'
+plant no_commit $window 's/    ptx_wgmma_commit\(\);\n//' 'race|nobody has waited for the wgmma' '' 'no commit: nothing to wait for'
+plant no_proxy_fence $window 's/(store_sums<N>\(d, pixels\);\n)    ptx_fence_proxy_async\(\);\n/$1/' 'proxy: .*a store from it' 'ptx_tensor_store' 'results stored with no fence between the proxies'
+plant early_proxy_fence $window 's/    (store_sums<N>\(d, pixels\);)\n    (ptx_fence_proxy_async\(\);)/    $2\n    $1/' 'proxy: .*a store from it' 'ptx_tensor_store' 'the fence before the writes'
+plant one_lane_fence $window 's/(store_sums<N>\(d, pixels\);\n)    ptx_fence/$1    if (threadIdx.x % 128 == 0) ptx_fence/' 'proxy: .*a store from it' 'ptx_tensor_store' 'one thread fences for all, before they meet'
+plant no_zeros_fence $window 's/\n  ptx_fence_proxy_async\(\);\n  __syncthreads/\n  __syncthreads/' 'proxy: .*wgmma reads b' 'ptx_wgmma_m64n' 'zeros that the tensor cores do not see'
+plant tail_not_zeroed $window 's/    \*\(uint4 \*\)\(shared \+ TAPS \* TAP.*?\n/    (void)stage, (void)at;\n/' 'uninitialised: .*wgmma reads b' 'ptx_wgmma_m64n' 'rows behind the box never written'
+plant first_bar $window 's/    ptx_bar_sync\(1 \+ group, 128\); \/\* nobody.*?\n//' 'race' '' 'sums over pixels that other warps still multiply'
+plant second_bar $window 's/    ptx_bar_sync\(1 \+ group, 128\); \/\* the sums.*?\n//' 'race: .*a store from it' 'ptx_tensor_store' 'a store of what others still write'
+plant no_read_wait $window 's/      ptx_bulk_wait_read<0>\(\);\n//' 'race: .*a copy into it|may still read its shared memory' '' 'a stage released that is still being stored'
+plant no_barrier_fence $window 's/  __syncthreads\(\); \/\* barriers.*?\n//' 'is no mbarrier|race|uninitialised' '' 'mbarriers used before they are there'
+plant misaligned $window 's/stages = filter \+ TAPS \* TAP/stages = filter + TAPS * TAP + 64/' 'cp.async.bulk.tensor at .*(128|align|multiple)' 'ptx_tensor_load' 'a box that is not aligned'
+plant off_by_a_row $window 's/tap \/ 3 \* PITCH \+ tap % 3\)/tap \/ 3 * PITCH + tap % 3 + 1)/' 'result|uninitialised' '' 'a descriptor one row too far'
+plant too_far $window 's/(pixels \+ \(tap \/ 3 \* PITCH)/$1 + 40000 * (N == 232)/' 'out-of-bounds|result' '' 'a descriptor outside of shared memory'
+plant unequal $window 's/ptx_wgmma_descriptor\(filter \+ tap/ptx_wgmma_descriptor(filter + (threadIdx.x % 128 == 5) * 1024 + tap/' 'bring different descriptors of a' 'ptx_wgmma_m64n' 'one thread brings another descriptor'
+plant divergent $window 's/    ptx_wgmma_commit\(\);/    if (threadIdx.x % 128 != 7) ptx_wgmma_commit();/' 'divergent warpgroup|issued by|nobody has waited' '' 'a commit that one thread leaves out'
+plant twice_arrived $window 's/(      ptx_mbarrier_arrive\(empty_at \+ 8 \* stage\);)/$1\n$1/' '1 arrival too many' 'ptx_mbarrier_arrive(empty_at' 'two arrivals where one is expected'
+plant not_initialised $window 's/, ptx_mbarrier_init\(empty_at \+ 8 \* i, 1\)//' 'is no mbarrier' 'ptx_mbarrier_wait(empty_at' 'an mbarrier that nobody initialised'
+plant registers $window 's/ptx_setmaxnreg_dec<40>/ptx_setmaxnreg_dec<41>/' '41 registers, expected a multiple of 8' 'ptx_setmaxnreg_dec' 'a number of registers that does not exist'
+plant no_store_commit $window 's/      ptx_bulk_commit\(\);\n//' 'may still read its shared memory|race: .*a copy into it' '' 'a store in no group'
+
+run_case() {
+  local name=$1 source
+  source=$folder/$name
+  $REWRITE "$source.cu" "$source.cu.cpp" && $COMPILE "$source.cu.cpp" -o "$source.o" >"$source.log" 2>&1 && $LINK -rdynamic -o "$source.program" "$source.o" "$B/libharness.a" -lm -ldl -lpthread >>"$source.log" 2>&1
+  timeout 60 "$source.program" >"$source.out" 2>"$source.err"
+  echo $? >"$source.status"
+}
+export -f run_case
+printf '%s\n' "${cases[@]}" | xargs -P 2 -I{} bash -c 'run_case {}'
+
+# Whether the reports have a line that matches, and one of the lines of the source that it names has the text.
+reported() {
+  local name=$1 wanted=$2 text=$3 report number
+  while IFS= read -r report; do
+    [ "$text" ] || return 0
+    for number in $(grep -oE "$name\.cu:[0-9]+" <<<"$report" | cut -d: -f2); do sed -n "${number}p" "$folder/$name.cu" | grep -qF -- "$text" && return 0; done
+  done < <(grep -E "$wanted" "$folder/$name.err")
+  return 1
+}
+for name in "${cases[@]}"; do
+  { read -r wanted; read -r text; read -r what; } <"$folder/$name.expect"
+  said=$(grep -E -m 1 "$wanted" "$folder/$name.err")
+  if [ -f "$folder/$name.edited" ] || [ ! -s "$folder/$name.program" ]; then ok 1 "$name: the defect could not be planted"
+  elif [[ $wanted == *result* ]] && grep -q '^not ok' "$folder/$name.out"; then ok 0 "$what: a wrong result"
+  else reported "$name" "$wanted" "$text"; ok $? "$what: ${said:0:150}"; fi || { diag "exit status $(cat "$folder/$name.status")"; head -n 4 "$folder/$name.err" "$folder/$name.log" | cut -c1-300 | sed 's/^/# /'; }
+done
+
+for seed in 0 1 2 3 4 5 6 7; do
+  EMU_SEED=$seed build/check/tests/hopper_window >"$folder/out" 2>"$folder/err"
+  ok $(($? != 0 || $(grep -c '^emulator' "$folder/err") > 0)) "the window as it is, seed $seed"
+done
+done_testing
