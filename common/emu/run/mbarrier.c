@@ -40,8 +40,8 @@ static bool read_state(const unsigned char *at, state *s) {
 }
 
 static void write_state(unsigned char *at, const state *s) {
-  const uint64_t bits =
-      (uint64_t)s->count | (uint64_t)s->pending << 20 | ((uint64_t)(unsigned)s->missing & 0x1fffff) << 40 | (uint64_t)s->parity << 61 | (uint64_t)IS_ONE << 62;
+  const uint64_t bits = (uint64_t)s->count | (uint64_t)s->pending << 20 | ((uint64_t)(unsigned)s->missing & 0x1fffff) << 40 | (uint64_t)s->parity << 61 |
+                        (uint64_t)(s->unwaited ? UNWAITED : IS_ONE) << 62;
   memcpy(at, &bits, sizeof bits);
 }
 
@@ -62,7 +62,7 @@ static emu_block *home(uint32_t *barrier) {
 /* Ends the phase if it is over. */
 static void settle(emu_block *block, uint32_t offset, unsigned char *at, state *s) {
   const bool over = s->pending == 0 && s->missing == 0;
-  if (over) s->parity ^= 1, s->pending = s->count;
+  if (over) s->parity ^= 1, s->pending = s->count, s->unwaited = true;
   write_state(at, s);
   if (!over) return;
   EMU_TELL(mbarrier_phase, block, offset);
@@ -93,6 +93,8 @@ void emu_mbarrier_arrive(uint32_t barrier, uint32_t count, const char *file, int
     emu_fail("mbarrier.arrive at %s:%d: %u arrival%s too many at %s, which expects %u each phase", file, line, count - s.pending,
              count - s.pending == 1 ? "" : "s", name(barrier), s.count);
   s.pending -= count;
+  if (s.pending == 0 && s.missing == 0 && s.unwaited && emu_late())
+    emu_fail("mbarrier.arrive at %s:%d: ends a phase of %s, and nobody has waited for the one before", file, line, name(barrier));
   emu_block *block = home(&barrier);
   EMU_TELL(mbarrier_arrive, emu_self, block, barrier);
   settle(block, barrier, at, &s);
@@ -128,15 +130,18 @@ void emu_mbarrier_wait(uint32_t barrier, uint32_t parity, const char *file, int 
   emu_thread *t = emu_self;
   if (barrier >= EMU_ARENA) emu_fail("mbarrier.try_wait at %s:%d: the mbarrier is another block's; only its own block can wait there", file, line);
   if (parity > 1) emu_fail("mbarrier.try_wait at %s:%d: parity %u, expected 0 or 1", file, line, parity);
-  const unsigned char *at = place(barrier, "mbarrier.try_wait", file, line);
-  const state s = need(at, barrier, "mbarrier.try_wait", file, line);
+  unsigned char *at = place(barrier, "mbarrier.try_wait", file, line);
+  state s = need(at, barrier, "mbarrier.try_wait", file, line);
   if (s.parity == parity) {
     t->what = "mbarrier.try_wait";
     t->where = (emu_site){file, line};
     t->mbarrier = barrier, t->parity = parity;
     t->state = EMU_WAIT_MBARRIER;
     emu_wait(t);
+    s = need(at, barrier, "mbarrier.try_wait", file, line);
   }
+  s.unwaited = false;
+  write_state(at, &s);
   EMU_TELL(mbarrier_passed, t, barrier);
 }
 
