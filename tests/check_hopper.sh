@@ -46,6 +46,8 @@ plant unequal $window 's/ptx_wgmma_descriptor\(filter \+ tap/ptx_wgmma_descripto
 plant divergent $window 's/    ptx_wgmma_commit\(\);/    if (threadIdx.x % 128 != 7) ptx_wgmma_commit();/' 'divergent warpgroup|issued by|nobody has waited' '' 'a commit that one thread leaves out'
 plant twice_arrived $window 's/(      ptx_mbarrier_arrive\(empty_at \+ 8 \* stage\);)/$1\n$1/' 'nobody has waited for the one before' 'ptx_mbarrier_arrive(empty_at' 'two arrivals where one is expected'
 plant not_initialised $window 's/, ptx_mbarrier_init\(empty_at \+ 8 \* i, 1\)//' 'is no mbarrier' 'ptx_mbarrier_wait(empty_at' 'an mbarrier that nobody initialised'
+plant no_wgmma_fence $window 's/    ptx_wgmma_fence\(\);\n//' 'with no wgmma.fence between' 'ptx_wgmma_m64n' 'no wgmma.fence before the first product'
+plant sums_read_early $window 's/    ptx_wgmma_wait<0>\(\);\n(.*?\n)(.*?store_sums.*?\n)/$1$2    ptx_wgmma_wait<0>();\n/' 'race: .*the sums of a wgmma that nobody has waited for' 'part[i] = two_halves' 'sums read before the wait'
 plant registers $window 's/ptx_setmaxnreg_dec<40>/ptx_setmaxnreg_dec<41>/' '41 registers, expected a multiple of 8' 'ptx_setmaxnreg_dec' 'a number of registers that does not exist'
 plant no_store_commit $window 's/      ptx_bulk_commit\(\);\n//' 'may still read its shared memory|race: .*a copy into it' '' 'a store in no group'
 

@@ -95,8 +95,9 @@ static void test_arguments() {
   scoped::fill<float, 32><<<1, 32>>>(x, 7); /* an int for a float parameter */
   cudaMemcpy(h, x, sizeof h, cudaMemcpyDeviceToHost);
   ok(h[0] == 7 && h[31] == 7, "a template in a namespace; arguments convert to the parameters' types");
-  const char *name;
-  ok(cudaFuncGetName(&name, scoped::fill<float, 32>) == cudaSuccess && strcmp(name, "scoped::fill<float, 32>") == 0,
+  const char *name = "";
+  const cudaError_t named = cudaFuncGetName(&name, scoped::fill<float, 32>);
+  ok(named == cudaSuccess && strcmp(name, "scoped::fill<float, 32>") == 0,
      "a kernel's name is as its launch spells it: %s", name);
   wide_argument a = {};
   a.bytes[127] = 40;

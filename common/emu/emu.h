@@ -5,6 +5,7 @@
  *
  * Environment: EMU_THREADS=n  workers (default: one per core)
  *              EMU_SMS=n      multiprocessors that the device says it has (default 8, on every machine)
+ *              EMU_ARCH=n     compute capability of the GPU that is played (default 90): what is newer is refused
  *              EMU_SEED=n     shuffle the order of blocks, threads and wake-ups; one worker; the same n gives the same order
  *              EMU_STACK_KB=n stack of one CUDA thread (default 64)
  *              EMU_LATE=0|1   1: cp.async completes when it is waited for, not before (async.c); the check build's default
@@ -57,12 +58,13 @@ struct emu_thread {
   struct emu_stack *stack;
   emu_state state;
   /* while it waits: */
-  int barrier;               /* which of block->barriers */
-  unsigned mask;             /* lanes it waits for */
-  uint32_t mbarrier, parity; /* shared address; of the phase it waits for */
-  int cluster_arrived;       /* at barrier.cluster, in the round under way */
-  int cluster_waits;         /* has arrived, and not waited since */
-  const char *what;          /* "__syncthreads" */
+  int barrier;                    /* which of block->barriers */
+  unsigned mask;                  /* lanes it waits for */
+  uint32_t mbarrier, parity;      /* shared address; of the phase it waits for */
+  uintptr_t busy_start, busy_end; /* in late mode: the sums of its wgmmas under way lie between these */
+  int cluster_arrived;            /* at barrier.cluster, in the round under way */
+  int cluster_waits;              /* has arrived, and not waited since */
+  const char *what;               /* "__syncthreads" */
   emu_site where;
 };
 

@@ -250,5 +250,6 @@ void emu_engines_store_waited(emu_thread *t);
 void emu_engines_wgmma_issued(const struct emu_wgmma_record *what, unsigned group, emu_site where);
 void emu_engines_wgmma_waited(emu_block *block, unsigned warpgroup, unsigned done);
 void emu_engines_proxy_fence(emu_thread *t);
+bool emu_engines_see(emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc); /* theirs: looked at, nothing else to do */
 void emu_engines_switch(emu_worker *w);
 emu_checker *emu_checker_of(const emu_block *block);

@@ -15,6 +15,7 @@
 
 #include "common/emu/check/check.h"
 #include "common/emu/check/hooks.h"
+#include "common/emu/run/hopper.h"
 #include "common/emu/run/wgmma_product.h"
 
 static __thread emu_checker *of_rank[EMU_MAX_CLUSTER];
@@ -243,6 +244,40 @@ void emu_engines_proxy_fence(emu_thread *t) {
   c->engines = true;
   c->fences_of[t->number]++;
   learn(c->fenced_known[w], c->clock[w]);
+}
+
+/* ---- accesses of threads that are not to their own shared memory ---- */
+
+/* Another block's shared memory: bounds, and whether anybody has written there. */
+static void touch_other(emu_checker *c, size_t offset, size_t bytes, emu_access_kind kind, const void *pc) {
+  const bool reads = emu_reads_memory(kind);
+  if (!inside(c, (uint32_t)offset & ~3u, (uint32_t)bytes, reads ? "a read by another block of the cluster" : "a write by another block of the cluster", pc))
+    emu_abandon_block();
+  for (size_t group = offset / 4; group < (offset + bytes + 3) / 4; group++) {
+    emu_cell *cell = cell_of(c, group);
+    if (reads && !cell->written && !cell->split) {
+      char place[200];
+      emu_shared_describe_at(c, 4 * group, place, sizeof place);
+      emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s of another block of the cluster%s", place, cell->pending ? ", a copy that nobody has waited for" : "");
+    }
+    if (!reads) *cell = (emu_cell){.stamp = c->stamp, .written = true, .write_pc = emu_short_pc(pc)};
+  }
+}
+
+bool emu_engines_see(emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc) {
+  const emu_block *b = emu_self->block;
+  if (address < emu_self->busy_end && address + bytes > emu_self->busy_start) {
+    const emu_site at = emu_wgmma_working_on(address, bytes);
+    if (at.file != NULL) {
+      const emu_other other = {EMU_WRITE, emu_site_pc(at), EMU_TENSOR_CORES, -1};
+      emu_check_note(EMU_RACE, pc, &other, "the sums of a wgmma that nobody has waited for");
+      return true;
+    }
+  }
+  const uintptr_t among = address - (uintptr_t)b->team[0].arena;
+  if (b->team_size == 1 || among >= (uintptr_t)b->team_size * EMU_ARENA || address - c->arena < EMU_ARENA) return false;
+  touch_other(emu_checker_of(&b->team[among / EMU_ARENA]), among % EMU_ARENA, bytes, kind, pc);
+  return true;
 }
 
 /* ---- wgmma ---- */

@@ -270,6 +270,7 @@ void emu_bulk_end_block(emu_worker *w) {
 /* ---- the instructions ---- */
 
 static void check_1d(const char *what, uint32_t shared, const void *global, uint32_t bytes, const char *file, int line) {
+  emu_needs(90, what, file, line);
   if (shared % 16 != 0 || (uintptr_t)global % 16 != 0 || bytes % 16 != 0)
     emu_fail("%s at %s:%d: shared address %u, global address %p, %u bytes: expected multiples of 16", what, file, line, shared, global, bytes);
   if (shared % EMU_ARENA + bytes > EMU_ARENA) emu_fail("%s at %s:%d: %u bytes at shared address %u leave shared memory", what, file, line, bytes, shared);
@@ -313,6 +314,7 @@ void emu_bulk_reduce_add(void *to, uint32_t from, uint32_t bytes, emu_bulk_reduc
 /* The job of a box, but for its kind. The map is copied now: the kernel's parameter need not outlive the thread. */
 static job box_job(const char *what, uint32_t shared, const void *map, int dims, const int32_t *coordinates, const uint16_t *offsets, const char *file,
                    int line) {
+  emu_needs(90, what, file, line);
   job j = {.tensor = true, .shared = shared, .where = {file, line}};
   const char *why = emu_tensor_map_read(map, &j.map);
   if (why == NULL) why = emu_box_refused(&j.map, dims, offsets != NULL, shared);

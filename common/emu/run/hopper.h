@@ -12,5 +12,11 @@ void emu_shared_describe(uint32_t address, char *text, size_t room);
 /* The place of an address in a block of the running thread's cluster. */
 unsigned char *emu_shared_place(const emu_block *block, uint32_t address);
 
-/* wgmma.c: a block has ended. */
+/* Fails the block if the GPU that is played has no such instruction. */
+static inline void emu_needs(int arch, const char *what, const char *file, int line) {
+  if (emu_arch() < arch) emu_fail("%s at %s:%d: needs compute capability %d.%d, and EMU_ARCH=%d", what, file, line, arch / 10, arch % 10, emu_arch());
+}
+
+/* wgmma.c: the wgmma whose sums of the running thread lie there, in late mode; file NULL: none. A block has ended. */
+emu_site emu_wgmma_working_on(uintptr_t address, size_t bytes);
 void emu_wgmma_end_block(emu_worker *w);

@@ -146,6 +146,9 @@ void emu_report_line(const char *format, ...) __attribute__((format(printf, 1, 2
 void emu_report_deadlock(emu_worker *w);
 void emu_catch_signals(void); /* on this OS thread */
 
+/* device.c */
+int emu_arch(void); /* 90: the compute capability that is played */
+
 /* errors.c */
 cudaError_t emu_error(cudaError_t error); /* notes it for cudaGetLastError; returns it */
 void emu_set_sticky(cudaError_t error);

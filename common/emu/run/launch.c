@@ -72,6 +72,7 @@ static unsigned blocks_of(dim3 cluster) { return cluster.x == 0 ? 1 : cluster.x 
 static cudaError_t check_cluster(const emu_call *call, const emu_kernel *kernel) {
   const dim3 g = call->grid, c = call->cluster;
   if (c.x == 0) return cudaSuccess;
+  if (emu_arch() < 90 && blocks_of(c) > 1) return cudaErrorNotSupported;
   if (c.y == 0 || c.z == 0 || blocks_of(c) > (kernel->large_clusters ? EMU_MAX_CLUSTER : 8)) return cudaErrorInvalidClusterSize;
   return g.x % c.x != 0 || g.y % c.y != 0 || g.z % c.z != 0 ? cudaErrorInvalidConfiguration : cudaSuccess;
 }

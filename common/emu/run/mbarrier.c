@@ -27,6 +27,7 @@ static const char *name(uint32_t barrier) {
 }
 
 static unsigned char *place(uint32_t barrier, const char *what, const char *file, int line) {
+  emu_needs(90, what, file, line);
   if (barrier % 8 != 0) emu_fail("%s at %s:%d: the mbarrier at shared address %u is no multiple of 8", what, file, line, barrier);
   return emu_shared_pointer(barrier);
 }

@@ -130,6 +130,7 @@ static void run_fiber(void) {
     t->stack = stack;
     t->state = EMU_RUNNABLE;
     t->cluster_arrived = t->cluster_waits = 0;
+    t->busy_start = UINTPTR_MAX, t->busy_end = 0;
     set_self(t);
     call->entry(call->closure);
     thread_exit(w, t);

@@ -23,11 +23,13 @@ typedef struct entry {
   uint32_t a[EMU_WARPGROUP][4];
 } entry;
 
-/* An accumulator at work, in late mode: what it really holds. */
+/* An accumulator, in late mode: what it really holds. */
 typedef struct accumulator {
   float *d;
   int floats;
   unsigned until; /* the wgmma that works on it last */
+  bool works;     /* else: held is what the last wait left there */
+  emu_site where; /* of the first wgmma that works on it */
   float held[128];
 } accumulator;
 
@@ -52,6 +54,7 @@ static __thread warpgroup *groups[EMU_MAX_CLUSTER][WARPGROUPS];
 static warpgroup *own(const char *what, const char *file, int line) {
   const emu_thread *t = emu_self;
   const unsigned index = t->number / EMU_WARPGROUP;
+  emu_needs(90, what, file, line);
   if ((index + 1) * EMU_WARPGROUP > t->block->thread_count)
     emu_fail("%s at %s:%d: warpgroup %u has %u threads, expected 128", what, file, line, index, t->block->thread_count - index * EMU_WARPGROUP);
   warpgroup **g = &groups[t->block->rank][index];
@@ -81,11 +84,34 @@ static entry *entry_at(warpgroup *g, unsigned index) {
   return e;
 }
 
-/* Keeps what the accumulator holds, and spoils it. */
-static void hide(issuer *t, float *d, int floats) {
+/* Between which addresses the thread's sums at work lie. */
+static void set_busy(emu_thread *thread, const issuer *t) {
+  thread->busy_start = UINTPTR_MAX, thread->busy_end = 0;
+  for (const accumulator *a = t->at_work; a < t->at_work + t->count; a++) {
+    if (!a->works) continue;
+    const uintptr_t start = (uintptr_t)a->d, end = (uintptr_t)(a->d + a->floats);
+    if (start < thread->busy_start) thread->busy_start = start;
+    if (end > thread->busy_end) thread->busy_end = end;
+  }
+}
+
+emu_site emu_wgmma_working_on(uintptr_t address, size_t bytes) {
+  const warpgroup *g = groups[emu_self->block->rank][emu_self->number / EMU_WARPGROUP];
+  const issuer *t = g == NULL ? NULL : &g->thread[lane()];
+  for (int i = 0; t != NULL && i < t->count; i++) {
+    const accumulator *a = &t->at_work[i];
+    if (a->works && address < (uintptr_t)(a->d + a->floats) && address + bytes > (uintptr_t)a->d) return a->where;
+  }
+  return (emu_site){0};
+}
+
+/* Keeps what the accumulator holds, and spoils it. Between the last wait and this one, whatever else the registers were used for must be behind a fence: that
+ * shows where they hold something else. */
+static void hide(issuer *t, float *d, int floats, emu_site where) {
   accumulator *a = t->at_work;
   while (a < t->at_work + t->count && a->d != d) a++;
-  if (a == t->at_work + t->count) {
+  const bool known = a < t->at_work + t->count;
+  if (!known) {
     if (t->count == t->room) {
       t->room = t->room == 0 ? 2 : 2 * t->room;
       t->at_work = realloc(t->at_work, (size_t)t->room * sizeof *a);
@@ -93,9 +119,17 @@ static void hide(issuer *t, float *d, int floats) {
       a = t->at_work + t->count;
     }
     t->count++;
-    a->d = d, a->floats = floats;
+    *a = (accumulator){.d = d};
+  }
+  if (!a->works) {
+    if (!t->fenced && !(known && a->floats == floats && memcmp(a->held, d, (size_t)floats * sizeof *d) == 0))
+      emu_fail("wgmma at %s:%d: its sums were in use since the last wgmma, with no wgmma.fence between", where.file, where.line);
+    a->floats = floats;
     memcpy(a->held, d, (size_t)floats * sizeof *d);
     memset(d, EMU_POISON, (size_t)floats * sizeof *d);
+    a->works = true;
+    a->where = where;
+    set_busy(emu_self, t);
   }
   a->until = t->issued;
 }
@@ -123,7 +157,7 @@ void emu_wgmma(int n, float *d, const uint32_t *a_registers, uint64_t a, uint64_
     e->what.a_registers = (const uint32_t(*)[4])e->a; /* set anew when it is carried out: the queue moves */
   }
   if (++e->threads == EMU_WARPGROUP) EMU_TELL(wgmma_issued, &e->what, e->group, e->where);
-  if (emu_late()) hide(t, d, n / 2);
+  if (emu_late()) hide(t, d, n / 2, (emu_site){file, line});
   t->issued++;
 }
 
@@ -135,7 +169,7 @@ void emu_wgmma_commit(const char *file, int line) {
 /* The accumulator that a thread's registers stand for now. */
 static float *held(issuer *t, float *d) {
   for (accumulator *a = t->at_work; a < t->at_work + t->count; a++)
-    if (a->d == d) return a->held;
+    if (a->d == d && a->works) return a->held;
   return d;
 }
 
@@ -146,8 +180,8 @@ static unsigned chain_of(const entry *e, unsigned most) {
   return count;
 }
 
-/* Carries out the first `count` entries; arena: of their block. */
-static void carry_out(warpgroup *g, unsigned count, const unsigned char *arena) {
+/* Carries out the first `count` entries; first: the warpgroup's first thread. */
+static void carry_out(warpgroup *g, unsigned count, emu_thread *first) {
   enum { MOST = 64 };
   for (unsigned i = 0, chain; i < count; i += chain) {
     entry *e = &g->queue[i];
@@ -159,19 +193,22 @@ static void carry_out(warpgroup *g, unsigned count, const unsigned char *arena) 
     }
     float *d[EMU_WARPGROUP];
     for (unsigned l = 0; l < EMU_WARPGROUP; l++) d[l] = held(&g->thread[l], e->d[l]);
-    emu_wgmma_chain(d, records, (int)chain, arena);
+    emu_wgmma_chain(d, records, (int)chain, first->block->arena);
   }
   g->first += count;
   g->count -= count;
   memmove(g->queue, g->queue + count, g->count * sizeof *g->queue);
   /* What nothing works on any more is there. */
-  for (issuer *t = g->thread; t < g->thread + EMU_WARPGROUP; t++)
-    for (int i = t->count - 1; i >= 0; i--) {
-      accumulator *a = &t->at_work[i];
-      if (a->until >= g->first) continue;
+  for (int l = 0; l < EMU_WARPGROUP; l++) {
+    issuer *t = &g->thread[l];
+    t->fenced = false;
+    for (accumulator *a = t->at_work; a < t->at_work + t->count; a++) {
+      if (!a->works || a->until >= g->first) continue;
       memcpy(a->d, a->held, (size_t)a->floats * sizeof *a->d);
-      *a = t->at_work[--t->count];
+      a->works = false;
     }
+    set_busy(&first[l], t);
+  }
 }
 
 void emu_wgmma_wait(int left, const char *file, int line) {
@@ -191,9 +228,9 @@ void emu_wgmma_wait(int left, const char *file, int line) {
     for (const entry *e = g->queue; e < g->queue + count; e++)
       if (e->threads != EMU_WARPGROUP)
         emu_fail("wgmma at %s:%d was issued by %u of the 128 threads of its warpgroup", e->where.file, e->where.line, e->threads);
-    carry_out(g, count, t->block->arena);
-    EMU_TELL(wgmma_waited, t->block, t->number / EMU_WARPGROUP, committed > (unsigned)left ? committed - (unsigned)left : 0);
     emu_thread *first = t->block->threads + t->number / EMU_WARPGROUP * EMU_WARPGROUP;
+    carry_out(g, count, first);
+    EMU_TELL(wgmma_waited, t->block, t->number / EMU_WARPGROUP, committed > (unsigned)left ? committed - (unsigned)left : 0);
     for (int l = 0; l < EMU_WARPGROUP; l++) emu_make_ready(&first[l]);
   }
   emu_wait(t);
@@ -207,6 +244,6 @@ void emu_wgmma_end_block(emu_worker *w) {
       emu_report_begin(w->launch, cudaErrorLaunchFailure, "block (%u,%u,%u) ends, and nobody has waited for the wgmma at %s:%d", w->block->index.x,
                        w->block->index.y, w->block->index.z, g->queue->where.file, g->queue->where.line);
     g->first = g->count = g->waiting = 0;
-    for (issuer *t = g->thread; t < g->thread + EMU_WARPGROUP; t++) t->issued = t->groups = 0, t->count = 0;
+    for (issuer *t = g->thread; t < g->thread + EMU_WARPGROUP; t++) t->issued = t->groups = 0, t->count = 0, t->fenced = false;
   }
 }

@@ -34,6 +34,20 @@ static int multiprocessors(void) {
   return known = (int)n;
 }
 
+/* EMU_ARCH, else 90: which GPU is played. Newer instructions are refused. */
+int emu_arch(void) {
+  static int known;
+  if (known != 0) return known;
+  const char *text = getenv("EMU_ARCH");
+  char *end = NULL;
+  const long n = text != NULL ? strtol(text, &end, 10) : 90;
+  if (text != NULL && (end == text || *end != '\0' || (n != 75 && n != 80 && n != 86 && n != 89 && n != 90))) {
+    fprintf(stderr, "emulator: EMU_ARCH: expected a compute capability, 75, 80, 86, 89 or 90, found '%s'\n", text);
+    exit(2);
+  }
+  return known = (int)n;
+}
+
 static int last_level_cache(void) {
   long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
   if (bytes <= 0) bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -55,8 +69,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
       .maxThreadsDim = {1024, 1024, 64},
       .maxGridSize = {0x7FFFFFFF, 65535, 65535},
       .totalConstMem = 64 << 10,
-      .major = 9,
-      .minor = 0,
+      .major = emu_arch() / 10,
+      .minor = emu_arch() % 10,
       .multiProcessorCount = multiprocessors(),
       .integrated = 1,
       .concurrentKernels = 0,

@@ -56,7 +56,7 @@ static void read_frame(known *k, char *text) {
   char *colon = strrchr(text, ':');
   if (k == NULL || colon == NULL || atoi(colon + 1) == 0 || strncmp(text, "??", 2) == 0) return;
   *colon = '\0';
-  const bool ours = k->line.line == 0 || strstr(k->line.file, "emu/include/") != NULL;
+  const bool ours = k->line.line == 0 || strstr(k->line.file, "emu/include/") != NULL || strstr(k->line.file, "common/ptx/") != NULL;
   if (!ours) return;
   k->line = (emu_line){strdup(shortened(text)), atoi(colon + 1)};
 }
