@@ -162,9 +162,9 @@ static bool is_private(const emu_checker *c, uintptr_t address, size_t bytes) {
   const emu_call *call = &c->worker->launch->call;
   return within(address, bytes, stack->bottom, (size_t)(stack->top - stack->bottom)) || within(address, bytes, call->closure, call->closure_bytes) ||
          within(address, bytes, __executable_start, (size_t)(_end - __executable_start)) || within(address, bytes, c->worker, sizeof *c->worker) ||
-         within(address, bytes, &emu_self, sizeof emu_self) || within(address, bytes, &blockDim, sizeof blockDim) ||
-         within(address, bytes, &gridDim, sizeof gridDim) || within(address, bytes, &threadIdx, sizeof threadIdx) ||
-         within(address, bytes, &blockIdx, sizeof blockIdx);
+         within(address, bytes, c->worker->threads, c->worker->room * sizeof *c->worker->threads) || within(address, bytes, &emu_self, sizeof emu_self) ||
+         within(address, bytes, &blockDim, sizeof blockDim) || within(address, bytes, &gridDim, sizeof gridDim) ||
+         within(address, bytes, &threadIdx, sizeof threadIdx) || within(address, bytes, &blockIdx, sizeof blockIdx);
 }
 
 static void __attribute__((noreturn)) stop_outside(const emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc) {
