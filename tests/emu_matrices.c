@@ -135,6 +135,3 @@ int main(void) {
       (diag("%s", text), 0);
   return done_testing();
 }
-
-/* Stand-in for the emulator's. */
-__attribute__((weak)) void *emu_shared_pointer(uint32_t address) { return emu_self->block->arena + address; }

@@ -203,6 +203,9 @@ unsigned emu_activemask(void);
 /* mma.sync.m16n8k16 of halves with sums in fp32 (mma.c): d += a b, fragments as the PTX manual draws them. */
 void emu_mma_m16n8k16(float d[4], const unsigned a[4], const unsigned b[2], const char *file, int line);
 
+/* All 32 lanes meet, as WMMA's functions want it (include/mma.h); one that has exited is a failure. Orders no memory. */
+void emu_meet_warp(const char *what, const char *file, int line);
+
 /* cp.async (async.c): starts a copy of 4, 8 or 16 bytes to shared memory, of which the source gives src_bytes and the rest is zero; closes
  * a group; waits for all of the thread's groups but the last n (-1: for everything, committed or not). */
 void emu_cp_async(void *dst_shared, const void *src, size_t bytes, size_t src_bytes);

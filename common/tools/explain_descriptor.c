@@ -154,7 +154,7 @@ static void explain_fields(const question *q, const meaning *m) {
   else if (swizzled)
     printf(" A row is %u bytes long in memory, %d k of which\na product takes 16, and 8 rows follow each other: %u bytes.\n", m->span, m->wide, 8 * m->span);
   else printf(" The same piece of 8 rows is 128 bytes\nin one run: a core matrix.\n");
-  if (swizzled) printf("Swizzle: %s of an address XORed into its %s.\n", m->from_bits, m->to_bits);
+  if (swizzled) printf("Swizzle: %s of an address, XORed into its %s.\n", m->from_bits, m->to_bits);
 }
 
 /* ---------------------------------------------------------------- pieces */
@@ -184,7 +184,7 @@ static void draw_table(const question *q, const meaning *m) {
   const int first[4] = {0, 8, m->wide > 8 ? m->wide : 16, m->wide > 8 ? m->wide + 8 : 24};
   printf("      k");
   for (int i = 0; i < 4 && first[i] < q->rows; i++) {
-    char rows[16];
+    char rows[32];
     snprintf(rows, sizeof rows, "%d..%d", first[i], first[i] + 7);
     printf("   rows %8s", rows);
   }

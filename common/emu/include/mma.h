@@ -49,17 +49,12 @@ template <> struct emu_pair<__half> {
   static const char *name() { return "halves"; }
 };
 
-static inline void emu_wmma_whole(emu_warp *warp, unsigned lanes) {
-  const emu_thread *t = &warp->threads[__builtin_ctz(lanes)];
-  if (lanes != 0xffffffff) emu_fail("%s at %s:%d: lanes 0x%08x have exited", t->what, t->where.file, t->where.line, ~lanes);
-}
-
 /* All lanes have come, with an address and a leading dimension that the instruction can take. */
 template <typename T> static inline void emu_wmma_begin(const char *what, const T *p, unsigned ldm, const char *file, int line) {
   if ((uintptr_t)p % 32 != 0) emu_fail("%s at %s:%d: address %p, expected a multiple of 32 bytes", what, file, line, (const void *)p);
   if (ldm % emu_pair<T>::step != 0)
     emu_fail("%s at %s:%d: a leading dimension of %u %s, expected a multiple of %d", what, file, line, ldm, emu_pair<T>::name(), (int)emu_pair<T>::step);
-  emu_meet(0xffffffff, nullptr, emu_wmma_whole, what, file, line);
+  emu_meet_warp(what, file, line);
 }
 
 /* Pair r's first element: in the direction along which the pair lies, and across. */

@@ -34,5 +34,3 @@ void emu_ldmatrix(unsigned *fragment, int count, int trans, const void *row, con
   if (emu_self->lane < 8 * (unsigned)count) memcpy(m.row, row, sizeof m.row);
   emu_meet(0xffffffff, &m, execute_ldmatrix, "ldmatrix", file, line);
 }
-
-void emu_ldmatrix_x4_trans(unsigned fragment[4], const void *row, const char *file, int line) { emu_ldmatrix(fragment, 4, 1, row, file, line); }

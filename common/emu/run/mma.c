@@ -48,3 +48,10 @@ void emu_mma_m16n8k16(float d[4], const unsigned a[4], const unsigned b[2], cons
   mma m = {d, a, b};
   emu_meet(0xffffffff, &m, execute_m16n8k16, "mma.sync", file, line);
 }
+
+static void execute_nothing(emu_warp *warp, unsigned lanes) {
+  const emu_thread *first = &warp->threads[__builtin_ctz(lanes)];
+  if (lanes != 0xffffffff) emu_fail("%s at %s:%d: lanes 0x%08x have exited", first->what, first->where.file, first->where.line, ~lanes);
+}
+
+void emu_meet_warp(const char *what, const char *file, int line) { emu_meet(0xffffffff, NULL, execute_nothing, what, file, line); }

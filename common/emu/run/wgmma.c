@@ -134,12 +134,20 @@ static void hide(issuer *t, float *d, int floats, emu_site where) {
   a->until = t->issued;
 }
 
+/* Descriptors that mean nothing known on a GPU. */
+static void refuse(const emu_wgmma_record *what, const char *file, int line) {
+  const char *a = emu_wgmma_refused(what->a), *b = emu_wgmma_refused(what->b); /* a in registers: 0, which is one */
+  if (a != NULL || b != NULL)
+    emu_fail("wgmma at %s:%d: the descriptor of %s, 0x%016llx, %s", file, line, a ? "a" : "b", (unsigned long long)(a ? what->a : what->b), a ? a : b);
+}
+
 void emu_wgmma(int n, float *d, const uint32_t *a_registers, uint64_t a, uint64_t b, int a_mn, int b_mn, int scale_d, const char *file, int line) {
   warpgroup *g = own("wgmma", file, line);
   issuer *t = &g->thread[lane()];
   const emu_wgmma_record what = {.n = n, .a = a_registers != NULL ? 0 : a, .b = b, .a_mn = a_mn != 0, .b_mn = b_mn != 0, .scale_d = scale_d != 0};
   entry *e = entry_at(g, t->issued);
   if (e->threads == 0) {
+    refuse(&what, file, line);
     e->what = what;
     e->group = t->groups;
     e->where = (emu_site){file, line};
