@@ -223,7 +223,7 @@ help:
 	@echo "make count-01              count its memory requests, sectors and bank conflicts, line by line; SHAPE= PASS= KERNEL= GPU=$(GPU)"
 	@echo "make coverage              which lines and branches of the steps the tests reach, and what they do not (gcc; emulator)"
 	@echo "make exercise-01a          grade an exercise, without a GPU: right, free of races, its counts (docs/exercises.md); FILE=mine.cu SEED=7; make exercises"
-	@echo "make explain-swizzle       draw where a copy's bytes go, and more: explain-im2col, ... (in common/tools/explain.mk); ARGS='--help'"
+	@echo "make explain-swizzle       where a copy puts its bytes in shared memory, drawn; also $(addprefix explain-,$(filter-out swizzle,$(EXPLAINED))); without ARGS='...': how to ask"
 	@echo "make compare-counts        those counts beside ncu's (needs a GPU)"
 	@echo "make profile-02            ncu: a step's kernels beside the step before; PASS= KERNEL= SHAPE= AGAINST=01a (make profile-metrics: what the rows mean)"
 	@echo "make sanitize              compute-sanitizer over every kernel; STEP=02 TOOL=racecheck (both need a GPU)"

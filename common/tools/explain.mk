@@ -1,6 +1,7 @@
 # What a learner asks of Hopper's copies and matrix products, drawn in the terminal, on any machine.
 #
-#   make explain-im2col [ARGS='--shape mb2ic64ih6oc64oh6kh3ph1 --tap 0,2']   common/tools/explain_im2col.c; without ARGS: how to ask
+#   make explain-swizzle [ARGS='--swizzle 128 --chunk 3']                   common/tools/explain_swizzle.c; without ARGS: how to ask
+#   make explain-im2col [ARGS='--shape mb2ic64ih6oc64oh6kh3ph1 --tap 0,2']   common/tools/explain_im2col.c
 EXPLAINED := $(patsubst common/tools/explain_%.c,%,$(wildcard common/tools/explain_*.c))
 
 # They ask the emulator's own functions. Those need nothing of its runtime, so BACKEND=cuda, where the library has no emulator, links them as they are.

@@ -173,10 +173,11 @@ static void print_arguments(const question *q, const map_arguments *a) {
   const unsigned long long *d = (const unsigned long long *)a->dim, *s = (const unsigned long long *)a->stride;
   printf("\nThe map, for fp16 in NHWC; arrays are from the innermost dimension on:\n");
   printf("  globalDim            {%llu, %llu, %llu, %llu}: C, W, H, N\n", d[0], d[1], d[2], d[3]);
-  printf("  globalStrides        {%llu, %llu, %llu}: bytes from pixel to pixel, row to row, image to image\n", s[0], s[1], s[2]);
+  printf("  globalStrides        {%llu, %llu, %llu}: bytes to the next pixel, row, image\n", s[0], s[1], s[2]);
   printf("  pixelBoxLowerCorner  {%d, %d}: where the first base lies: -padding, W first, then H\n", a->lower[0], a->lower[1]);
-  printf("  pixelBoxUpperCorner  {%d, %d}: the last base, from the last pixel: padding after - (%d-1)*%d, - (%d-1)*%d\n", a->upper[0], a->upper[1], p->S,
-         p->dil_w, p->R, p->dil_h);
+  printf("  pixelBoxUpperCorner  {%d, %d}: the last base, counted from the last pixel:\n", a->upper[0], a->upper[1]);
+  printf("                       padding after - (filter - 1) * dilation: %d - %d * %d, %d - %d * %d\n", p->pad_right, p->S - 1, p->dil_w, p->pad_bottom,
+         p->R - 1, p->dil_h);
   printf("  channelsPerPixel     %u\n", a->channels);
   printf("  pixelsPerColumn      %d: so a box has %d x %u bytes = %u\n", q->pixels, q->pixels, a->channels * HALF, (unsigned)q->pixels * a->channels * HALF);
   printf("  elementStrides       {1, %u, %u, 1}: the convolution's strides\n", a->step[1], a->step[2]);

@@ -318,6 +318,7 @@ static job box_job(const char *what, uint32_t shared, const void *map, int dims,
   job j = {.tensor = true, .shared = shared, .where = {file, line}};
   const char *why = emu_tensor_map_read(map, &j.map);
   if (why == NULL) why = emu_box_refused(&j.map, dims, offsets != NULL, shared);
+  if (why == NULL && offsets != NULL) why = emu_box_offsets_refused(&j.map, offsets);
   if (why != NULL) emu_fail("%s at %s:%d: %s", what, file, line, why);
   j.bytes = emu_box_bytes(&j.map);
   if (shared + j.bytes > EMU_ARENA) emu_fail("%s at %s:%d: a box of %u bytes at shared address %u leaves shared memory", what, file, line, j.bytes, shared);
