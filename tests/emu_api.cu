@@ -97,8 +97,7 @@ static void test_arguments() {
   ok(h[0] == 7 && h[31] == 7, "a template in a namespace; arguments convert to the parameters' types");
   const char *name = "";
   const cudaError_t named = cudaFuncGetName(&name, scoped::fill<float, 32>);
-  ok(named == cudaSuccess && strcmp(name, "scoped::fill<float, 32>") == 0,
-     "a kernel's name is as its launch spells it: %s", name);
+  ok(named == cudaSuccess && strcmp(name, "scoped::fill<float, 32>") == 0, "a kernel's name is as its launch spells it: %s", name);
   wide_argument a = {};
   a.bytes[127] = 40;
   a.vector = make_float4(0, 0, 0, 2);
