@@ -55,6 +55,17 @@ void emu_step_make_ready(emu_worker *w, emu_thread *t);
 emu_thread *emu_step_take_ready(emu_worker *w);
 void emu_step_log(emu_worker *w, const emu_touch *touch);
 
+/* count_engines.c */
+void emu_count_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, emu_site where);
+void emu_count_store_issued(uint32_t shared, uint32_t bytes, emu_site where);
+void emu_count_bulk_global(const void *address, size_t bytes, bool writes, emu_site where);
+void emu_count_wgmma_issued(const struct emu_wgmma_record *what, unsigned group, emu_site where);
+void emu_count_engines_forget(void);
+void emu_count_engines_print(double flops); /* of the problem; 0: unknown */
+
+void emu_count_global(const void *address, size_t bytes, bool writes); /* count_launch.c: into the totals, by nobody's request */
+void emu_count_source_text(const char *file, int line, char *text, size_t room);
+
 /* A worker that counts. */
 typedef struct emu_counter {
   emu_worker *worker;

@@ -107,6 +107,7 @@ static void launch_end(emu_launch *launch) {
     emu_count_print(current);
     emu_count_json(current);
   }
+  emu_count_engines_forget();
   free(current);
   current = NULL;
 }
@@ -137,7 +138,7 @@ static void block_begin(emu_worker *w) {
   if (counting == NULL) return;
   const uint3 b = w->block->index;
   const dim3 grid = w->launch->call.grid;
-  w->stepping = is_sample(b.x + (uint64_t)grid.x * (b.y + (uint64_t)grid.y * b.z), w->launch->block_count);
+  w->stepping = w->team_size == 1 && is_sample(b.x + (uint64_t)grid.x * (b.y + (uint64_t)grid.y * b.z), w->launch->block_count);
   counting->counts.sampled += w->stepping;
   emu_step_begin_block(w);
 }
@@ -188,6 +189,15 @@ void emu_count_see(const void *pointer, size_t bytes, emu_access_kind kind, cons
   if (c->worker->stepping && touch.space != EMU_OTHER) emu_step_log(c->worker, &touch);
 }
 
+void emu_count_global(const void *address, size_t bytes, bool writes) {
+  emu_counter *c = counting;
+  const emu_shadow *s = c != NULL ? shadow_of(c, (uintptr_t)address) : NULL;
+  if (s == NULL) return;
+  const uint64_t distinct = new_bytes(c, s, (uintptr_t)address - s->start, bytes, writes);
+  if (writes) c->counts.asked_written += bytes, c->counts.distinct_written += distinct;
+  else c->counts.asked_read += bytes, c->counts.distinct_read += distinct;
+}
+
 static void access_unseen(const void *address, size_t bytes, bool writes, const void *pc) { emu_count_see(address, bytes, writes ? EMU_WRITE : EMU_READ, pc); }
 
 /* cp.async: a load of what it reads (nothing, where zeros take its place) and a store to shared memory. */
@@ -232,4 +242,8 @@ const emu_tool emu_counter_tool = {
     .mark_array = emu_arrays_mark,
     .count_work = count_work,
     .async_issue = async_issue,
+    .bulk_issued = emu_count_bulk_issued,
+    .bulk_global = emu_count_bulk_global,
+    .store_issued = emu_count_store_issued,
+    .wgmma_issued = emu_count_wgmma_issued,
 };

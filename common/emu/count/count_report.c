@@ -55,7 +55,7 @@ int emu_count_rows(const emu_counted *launch, emu_instruction *rows, int room) {
 /* ---- text ---- */
 
 /* Line `line` of the file without its indentation; empty if it cannot be read. */
-static void source_text(const char *file, int line, char *text, size_t room) {
+void emu_count_source_text(const char *file, int line, char *text, size_t room) {
   FILE *f = fopen(file, "r");
   text[0] = '\0';
   if (f == NULL) return;
@@ -80,7 +80,7 @@ static void print_rows(const emu_instruction *rows, int n) {
     const double requests = (double)r->requests;
     if (i == 0 || r->line != rows[i - 1].line || strcmp(r->file, rows[i - 1].file) != 0) {
       char text[160];
-      source_text(r->file, r->line, text, sizeof text);
+      emu_count_source_text(r->file, r->line, text, sizeof text);
       printf("  %s:%d: %s\n", r->file, r->line, text);
     }
     printf("    %-8s %-14s %5u %10llu %6.2f  ", kind[r->kind], r->array, r->bytes, (unsigned long long)r->requests, (double)r->lanes / requests);
@@ -130,6 +130,7 @@ void emu_count_print(emu_counted *launch) {
   printf("  requests of %llu of %llu blocks%s\n", (unsigned long long)launch->counts.sampled, (unsigned long long)launch->blocks,
          launch->counts.sampled < launch->blocks ? ", evenly spaced from the first to the last" : "");
   print_rows(rows, n);
+  emu_count_engines_print(launch->flops);
   print_floor(launch, rows, n);
   fflush(stdout);
   free(rows);

@@ -1,0 +1,76 @@
+/* What the copy engine and the tensor cores do, by lines: bytes and products. Of all blocks, in lockstep or not: no lane has a part in it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/emu/count/count.h"
+#include "common/emu/run/wgmma_product.h"
+
+enum { MOST = 256 };
+typedef enum { COPY_IN, COPY_OUT, PRODUCT } engine_work;
+
+typedef struct engine_row {
+  emu_site where;
+  engine_work work;
+  uint64_t times, shared_bytes, global_bytes, products; /* products: multiply-adds */
+} engine_row;
+
+static engine_row rows[MOST];
+static int count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The row of a line; called with the lock. */
+static engine_row *row_of(emu_site where, engine_work work) {
+  for (int i = 0; i < count; i++)
+    if (rows[i].work == work && rows[i].where.line == where.line && strcmp(rows[i].where.file, where.file) == 0) return &rows[i];
+  if (count == MOST) return &rows[MOST - 1];
+  rows[count] = (engine_row){.where = where, .work = work};
+  return &rows[count++];
+}
+
+static void add(emu_site where, engine_work work, uint64_t times, uint64_t shared, uint64_t global, uint64_t products) {
+  pthread_mutex_lock(&lock);
+  engine_row *r = row_of(where, work);
+  r->times += times, r->shared_bytes += shared, r->global_bytes += global, r->products += products;
+  pthread_mutex_unlock(&lock);
+}
+
+void emu_count_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, emu_site where) {
+  (void)block, (void)shared;
+  add(where, COPY_IN, 1, bytes, 0, 0);
+}
+
+void emu_count_store_issued(uint32_t shared, uint32_t bytes, emu_site where) {
+  (void)shared;
+  add(where, COPY_OUT, 1, bytes, 0, 0);
+}
+
+void emu_count_bulk_global(const void *address, size_t bytes, bool writes, emu_site where) {
+  emu_count_global(address, bytes, writes);
+  add(where, writes ? COPY_OUT : COPY_IN, 0, 0, bytes, 0);
+}
+
+void emu_count_wgmma_issued(const emu_wgmma_record *what, unsigned group, emu_site where) {
+  (void)group;
+  add(where, PRODUCT, 1, 0, 0, 64 * 16 * (uint64_t)what->n);
+}
+
+void emu_count_engines_forget(void) { count = 0; }
+
+void emu_count_engines_print(double flops) {
+  double issued = 0;
+  for (int i = 0; i < count; i++) {
+    const engine_row *r = &rows[i];
+    char text[160];
+    emu_count_source_text(r->where.file, r->where.line, text, sizeof text);
+    printf("  %s:%d: %s\n", r->where.file, r->where.line, text);
+    const double times = (double)r->times;
+    if (r->work == PRODUCT) printf("    the tensor cores: %.0f wgmma, %.4g million multiply-adds\n", times, (double)r->products / 1e6);
+    else
+      printf("    the copy engine: %.0f copies, %.1f kB %s shared memory, %.1f kB %s memory%s\n", times, (double)r->shared_bytes / 1e3,
+             r->work == COPY_IN ? "into" : "out of", (double)r->global_bytes / 1e3, r->work == COPY_IN ? "from" : "into",
+             r->global_bytes < r->shared_bytes ? " (the rest lies outside of the tensor, or is the same for several blocks)" : "");
+    issued += 2 * (double)r->products;
+  }
+  if (issued > 0 && flops > 0) printf("  of the multiply-adds issued %.1f %% are the problem's\n", 100 * flops / issued);
+}
