@@ -2,7 +2,7 @@
  * gathered from the threads' registers before a chain and scattered after it.
  *
  * Sums are rounded to nearest after each product, k ascending, record after record. Tensor cores drop what does not fit instead; both are within the bound
- * that the harness derives for them. A NaN is written as the hardware writes it, so that every CPU gives the same bits. */
+ * that the harness derives for them. A NaN is written as 0x7fffffff, CUDA's own, so that every CPU gives the same bits. */
 #include "common/emu/run/wgmma_product.h"
 
 #include <stdlib.h>
