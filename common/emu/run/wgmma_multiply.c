@@ -22,10 +22,13 @@
         }                                                                                                   \
         UNROLL for (int i = 0; i < BLOCK_ROWS; i++) {                                                       \
           VECTOR *to = (VECTOR *)(d + (row + i) * stride + column);                                         \
-          to[0] = sum[i][0], to[1] = sum[i][1];                                                             \
+          to[0] = WRITTEN(VECTOR, sum[i][0]), to[1] = WRITTEN(VECTOR, sum[i][1]);                           \
         }                                                                                                   \
       }                                                                                                     \
   }
+/* Every NaN as 0x7fffffff: all bits, but the sign. */
+#define BITS(sum) __typeof__((sum) != (sum))
+#define WRITTEN(VECTOR, sum) (VECTOR)(((BITS(sum))(sum) | ((sum) != (sum))) & ~(((sum) != (sum)) & INT32_MIN))
 #define UNROLL _Pragma("GCC unroll 16")
 
 /* Every CPU: SSE2, NEON. The fraction and exponent of a half in a float's place are the value times 2^-112, subnormals too. */

@@ -8,7 +8,7 @@ enum { EMU_PRODUCT_ROWS = 64, EMU_PRODUCT_COLUMNS = 256 /* at most; room for a m
  * addresses: multiples of 64.
  *
  * Every element is summed in the order of depth, each time a product and a sum in fp32. The product of two halves has 22 bits and is exact, so a fused
- * multiply-add gives the same bits as a multiplication and an addition: all ways agree, on all CPUs. */
+ * multiply-add gives the same bits as a multiplication and an addition; a NaN is written as 0x7fffffff. So all ways agree, on all CPUs. */
 typedef struct emu_product_way {
   const char *name;
   void (*convert)(float *to, const uint16_t *halves, int count);

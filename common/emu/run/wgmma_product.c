@@ -2,7 +2,7 @@
  * gathered from the threads' registers before a chain and scattered after it.
  *
  * Sums are rounded to nearest after each product, k ascending, record after record. Tensor cores drop what does not fit instead; both are within the bound
- * that the harness derives for them. A NaN is written as the hardware writes it, so that every CPU gives the same bits. */
+ * that the harness derives for them. A NaN is written as 0x7fffffff, CUDA's own, so that every CPU gives the same bits. */
 #include "common/emu/run/wgmma_product.h"
 
 #include <stdlib.h>
@@ -104,30 +104,29 @@ static void gather_registers(uint16_t *to, const uint32_t (*registers)[4]) {
     }
 }
 
-/* Two neighbours in a register pair are two in a row. */
+/* Between d and its threads' registers: of 8 columns a thread has two neighbours, in two rows. */
 static void gather_d(float *to, int stride, int n, float *const d[EMU_WARPGROUP]) {
-  for (int thread = 0; thread < EMU_WARPGROUP; thread++)
-    for (int i = 0; i < n / 2; i += 2) {
-      int row, column;
-      emu_wgmma_d_place(thread, i, &row, &column);
-      memcpy(to + row * stride + column, d[thread] + i, 2 * sizeof(float));
+  for (int thread = 0; thread < EMU_WARPGROUP; thread++) {
+    int row, column;
+    emu_wgmma_d_place(thread, 0, &row, &column);
+    float *const first = to + row * stride + column, *const second = first + 8 * stride;
+    for (int i = 0; i < n / 2; i += 4) {
+      memcpy(first + 2 * i, d[thread] + i, 2 * sizeof(float));
+      memcpy(second + 2 * i, d[thread] + i + 2, 2 * sizeof(float));
     }
-}
-
-static float written(float value) {
-  const uint32_t nan = 0x7fffffff;
-  if (value != value) memcpy(&value, &nan, sizeof value);
-  return value;
+  }
 }
 
 static void scatter_d(float *const d[EMU_WARPGROUP], const float *from, int stride, int n) {
-  for (int thread = 0; thread < EMU_WARPGROUP; thread++)
-    for (int i = 0; i < n / 2; i += 2) {
-      int row, column;
-      emu_wgmma_d_place(thread, i, &row, &column);
-      d[thread][i] = written(from[row * stride + column]);
-      d[thread][i + 1] = written(from[row * stride + column + 1]);
+  for (int thread = 0; thread < EMU_WARPGROUP; thread++) {
+    int row, column;
+    emu_wgmma_d_place(thread, 0, &row, &column);
+    const float *const first = from + row * stride + column, *const second = first + 8 * stride;
+    for (int i = 0; i < n / 2; i += 4) {
+      memcpy(d[thread] + i, first + 2 * i, 2 * sizeof(float));
+      memcpy(d[thread] + i + 2, second + 2 * i, 2 * sizeof(float));
     }
+  }
 }
 
 /* ---------------------------------------------------------------- a chain */
