@@ -119,8 +119,9 @@ typedef struct emu_cell {
   uint16_t engines;      /* the same of tensor cores and of stores: see below */
   uint16_t fences;       /* of the thread that wrote it, up to then: fence.proxy.async */
   uint16_t write_thread; /* or EMU_WARP times an engine's number */
-  bool written, atomic, split;
-  bool pending; /* a copy into it is under way */
+  bool written;
+  bool atomic : 1, split : 1;
+  bool pending : 1; /* a copy into it is under way */
 } emu_cell;
 
 /* One warp's reads of a cell. */

@@ -105,7 +105,7 @@ static inline __attribute__((always_inline)) bool shared_in_order(emu_checker *c
 
 /* And not among the sums of a wgmma under way. */
 static inline bool on_own_stack(uintptr_t address, size_t bytes) {
-  if (address < emu_self->busy_end && address + bytes > emu_self->busy_start) return false;
+  if (__builtin_expect(address < emu_self->busy_end, 0) && address + bytes > emu_self->busy_start) return false;
   const emu_stack *s = emu_self->stack;
   const size_t room = (size_t)(s->top - s->bottom), offset = address - (uintptr_t)s->bottom;
   return offset < room && bytes <= room - offset;
