@@ -203,6 +203,8 @@ static cudaError_t measure(session *s, const probe *p) {
     row(s, p->name, p->parameter, p->unit, 1e3 * c.median_us / p->work, 1e3 * c.min_us / p->work, 1e3 * c.p90_us / p->work, &c);
     snprintf(name, sizeof name, "clocks%s", strchr(p->name, '_')); /* latency_l2 -> clocks_l2 */
     row(s, name, p->parameter, "clocks", t.clocks, t.clocks, t.clocks, &c);
+  } else if (strcmp(p->unit, "us") == 0) {
+    row(s, p->name, p->parameter, p->unit, c.median_us / p->work, c.min_us / p->work, c.p90_us / p->work, &c);
   } else {
     remember(s->here, p, 1e6 * p->work / c.median_us);
     const double unit = strcmp(p->unit, "GB/s") == 0 ? 1e-3 * p->work : 1e-6 * p->work; /* of one launch, times microseconds */
@@ -253,6 +255,7 @@ static cudaError_t measure_all(session *s) {
   add_shared_probes(&list, &s->bench);
   add_latency_probes(&list, &s->bench);
   add_tensor_probes(&list, &s->bench);
+  add_hopper_probes(&list, &s->bench);
   cudaError_t status = cudaSuccess;
   for (int i = 0; i < list.count && !status; i++)
     if (wanted(s, list.probe[i].name)) status = measure(s, &list.probe[i]);

@@ -21,7 +21,7 @@ typedef struct probe probe;
 struct probe {
   const char *name;   /* of the figure */
   char parameter[24]; /* "stride=8", or "" */
-  const char *unit;   /* GB/s, TFLOP/s: work in a time. ns: the time of one step */
+  const char *unit;   /* GB/s, TFLOP/s: work in a time. ns: the time of one step. us: of one launch */
   double work;        /* of one launch: bytes, FLOPs or dependent steps */
   size_t bytes;       /* of source (and of target) that one launch goes over; 0: it does not depend on main memory */
   int number;         /* the parameter; more for the launch: */
@@ -58,6 +58,7 @@ void add_warps_probes(probe_list *list, const workbench *w);   /* warps.cu: how 
 void add_shared_probes(probe_list *list, const workbench *w);  /* shared.cu: bank conflicts */
 void add_latency_probes(probe_list *list, const workbench *w); /* latency.cu: one dependent step */
 void add_tensor_probes(probe_list *list, const workbench *w);  /* tensor.cu: fp16 products on tensor cores */
+void add_hopper_probes(probe_list *list, const workbench *w);  /* hopper.cu: launches, bulk copies, clusters */
 
 /* memory.cu. Fills with random bits. */
 cudaError_t fill_random(void *to, size_t bytes);
