@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/ptx/ptx.cuh"
 #include "tests/tap.h"
 
 /* ---- reading what goes to stderr ---- */
@@ -88,6 +89,12 @@ __global__ void past_the_end(int *p) {
   __syncthreads();
   p[threadIdx.x] = row[threadIdx.x];
 }
+__global__ void address_of_global(int *p) { p[threadIdx.x] = (int)ptx_shared_address(p); }
+__global__ void address_in_nowhere(int *p) {
+  __shared__ unsigned row[64];
+  row[threadIdx.x] = 1;
+  p[threadIdx.x] = (int)ptx_ld_cluster(ptx_shared_address(&row[threadIdx.x]) + (threadIdx.x / 40 << 24));
+}
 __global__ void fine(int *p) {
   __shared__ int sum;
   if (threadIdx.x == 0) sum = 0;
@@ -132,6 +139,9 @@ static void test_reports() {
   EXPECT(not_in_mask, 32, "a lane that leaves itself out of its mask", "lane 16 is not in its own mask 0x0000ffff");
   EXPECT(different_shuffles, 32, "different warp functions with the same mask", "divergent warp", "__ballot_sync", "__shfl_sync");
   EXPECT(past_the_end, 32, "a write past the end of a shared array", "wrote past the end of shared int [40] row, declared at tests/emu_failures.cu:");
+  EXPECT(address_of_global, 32, "a shared address of what is not in shared memory", "thread (0,0,0)", "the shared address of 0x",
+         "expected a variable of this block's shared memory");
+  EXPECT(address_in_nowhere, 64, "a shared address where no memory is", "thread (40,0,0)", "shared address 0x1000", "expected one below 0x40000");
 }
 
 /* ---- launches that a GPU refuses ---- */
