@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/harness/launch.h"
 #include "common/ptx/ptx.cuh"
 #include "tests/tap.h"
 
@@ -184,6 +185,19 @@ static void test_bounds() {
   expect_refusal(bounded_64, 1024, 64, "launch bounds of a static kernel", "bounded_64", "1024 threads, but its __launch_bounds__ says 64");
 }
 
+/* common/harness/launch.h: a refused launch is named by the caller's line, its error is returned and not left for the next one. */
+static void test_launcher() {
+  int *p = scratch(), got[64];
+  capture_begin();
+  const cudaError_t error = launch_kernel({.grid = 1, .block = 65}, bounded_64, p);
+  const char *const words[] = {"bounded_64", "launched at tests/emu_failures.cu:"};
+  ok(mentions(capture_end(), 2, words) && error == cudaErrorInvalidValue && cudaGetLastError() == cudaSuccess, "launch_kernel: a launch that is refused");
+  ok(launch_kernel({.grid = 1, .block = 64, .shared = 64}, bounded_64, p) == cudaSuccess && cudaMemcpy(got, p, sizeof got, cudaMemcpyDefault) == cudaSuccess &&
+         got[0] == 1 && got[63] == 1,
+     "... and one that is not");
+  cudaFree(p);
+}
+
 /* ---- faults end the process ---- */
 
 __global__ void wild_pointer(int *p) {
@@ -286,6 +300,7 @@ int main() {
   test_faults();
   test_reports();
   test_bounds();
+  test_launcher();
   test_seeds();
   return done_testing();
 }
