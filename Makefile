@@ -88,7 +88,7 @@ LINK = $(CXX) $(OPENMP) -rdynamic $(LDFLAGS) -o $@ $(filter-out $(STAMP),$^) -lm
 GENERATED_HEADERS := $(patsubst %,$(B)/gen/%,$(wildcard common/*/*.cuh [0-9][0-9]_*/*.cuh tests/*.cuh))
 endif
 NVCC_FLAGS = -std=c++20 -O3 -lineinfo -I. -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror
-# A kernel that spills registers on Hopper, or whose wgmma ptxas serializes, fails the build.
+# A kernel that spills registers on Hopper fails the build; one whose wgmma ptxas serializes too (scripts/nvcc_strict.sh).
 STRICT_PTXAS = $(if $(filter 90a,$(1)),-Xptxas -warn-spills -Xptxas -Werror)
 
 # What everything was compiled with: when it changes, everything is compiled again.
@@ -114,7 +114,7 @@ ifeq ($(BACKEND),cuda)
 $(B)/%.cu.o: %.cu $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,nvcc $<)
-	$(Q)$(NVCC) -ccbin $(CXX) $(NVCC_FLAGS) $(GENCODE) $(if $(filter 1,$(words $(ARCH))),$(call STRICT_PTXAS,$(ARCH))) -MMD -MP -c $< -o $@
+	$(Q)scripts/nvcc_strict.sh $(NVCC) -ccbin $(CXX) $(NVCC_FLAGS) $(GENCODE) $(if $(filter 1,$(words $(ARCH))),$(call STRICT_PTXAS,$(ARCH))) -MMD -MP -c $< -o $@
 else
 $(REWRITE): $(patsubst %,$(B)/%.o,$(wildcard common/emu/rewrite/*.c))
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^
@@ -323,7 +323,7 @@ define check_rules
 build/nvcc/$(1)/%.cu.o: %.cu
 	@mkdir -p $$(@D)
 	$$(call say,nvcc sm_$(1) $$<)
-	$$(Q)$$(NVCC) -ccbin $$(CXX) $$(NVCC_FLAGS) -gencode arch=compute_$(1),code=sm_$(1) $$(call STRICT_PTXAS,$(1)) -MMD -MP $(if $(filter 90a,$(1)),-c,-cubin) $$< -o $$@
+	$$(Q)scripts/nvcc_strict.sh $$(NVCC) -ccbin $$(CXX) $$(NVCC_FLAGS) -gencode arch=compute_$(1),code=sm_$(1) $$(call STRICT_PTXAS,$(1)) -MMD -MP $(if $(filter 90a,$(1)),-c,-cubin) $$< -o $$@
 endef
 ifneq ($(NVCC),)
 $(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a))))

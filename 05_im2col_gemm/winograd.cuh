@@ -39,6 +39,7 @@
 
 #include "05_im2col_gemm/winograd.h"
 #include "05_im2col_gemm/winograd_multiply.cuh"
+#include "common/harness/launch.h"
 #include "common/ptx/ptx.cuh"
 
 enum { THREADS = 128, FILTERS_K = 32, FILTERS_C = 8 /* of a block */, TAPS = 9 };
@@ -304,21 +305,6 @@ template <int SIZE> static const char *winograd_plan_for(const conv_operation *o
   return NULL;
 }
 
-/* Launches a kernel; early: its blocks may begin while the kernel before it ends, for it calls ptx_griddepcontrol_wait before it touches what that wrote. */
-template <class... P, class... A>
-static cudaError_t launch(void (*kernel)(P...), bool early, int blocks, int threads, size_t shared, cudaStream_t stream, A... arguments) {
-  if (early) {
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization, attribute.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = blocks, config.blockDim = threads, config.dynamicSmemBytes = shared, config.stream = stream, config.attrs = &attribute,
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, kernel, P(arguments)...);
-  }
-  kernel<<<blocks, threads, shared, stream>>>(P(arguments)...);
-  return cudaGetLastError();
-}
-
 template <int SIZE, bool TURNED>
 static cudaError_t winograd_launch(const winograd_plan *plan, const float *x, const float *w, float *y, float *workspace, cudaStream_t stream) {
   const conv_problem &f = plan->part[0].cut.p;
@@ -329,10 +315,14 @@ static cudaError_t winograd_launch(const winograd_plan *plan, const float *x, co
     const winograd &g = part->cut;
     float *u = workspace, *v = u + filter_count(&g), *m = v + patch_count(&g);
     const int filter_blocks = first == 0 || (last && plan->again) ? part->filter_blocks : 0;
-    status = launch(transform_kernel<SIZE, TURNED>, false, filter_blocks + part->patch_blocks, THREADS, 0, stream, g, filter_blocks,
-                    x + (int64_t)first * f.C * f.H * f.W, w, u, v);
-    if (!status) status = launch(part->kernel, g.early && plan->waits, g.blocks, part->threads, part->shared, stream, g, u, v, m);
-    if (!status) status = launch(output_kernel<SIZE>, plan->waits, part->output_blocks, THREADS, 0, stream, g, m, y + (int64_t)first * f.K * f.P * f.Q);
+    status = launch_kernel({.grid = filter_blocks + part->patch_blocks, .block = THREADS, .stream = stream}, transform_kernel<SIZE, TURNED>, g, filter_blocks,
+                           x + (int64_t)first * f.C * f.H * f.W, w, u, v);
+    if (!status)
+      status = launch_kernel({.grid = g.blocks, .block = part->threads, .shared = part->shared, .stream = stream, .early = g.early && plan->waits},
+                             part->kernel, g, u, v, m);
+    if (!status)
+      status = launch_kernel({.grid = part->output_blocks, .block = THREADS, .stream = stream, .early = plan->waits}, output_kernel<SIZE>, g, m,
+                             y + (int64_t)first * f.K * f.P * f.Q);
   }
   return status;
 }

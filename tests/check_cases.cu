@@ -143,6 +143,22 @@ DEFECT(named_barrier)(float *y) {
   y[threadIdx.x] = line[(threadIdx.x + 32) % (WRONG ? 96 : 64)];
 }
 
+/* Wrappers of common/ptx/: a report names the line that calls them. Rows for ldmatrix that another warp stores; wrong: without a barrier before. */
+DEFECT(matrix_row)(float *y) {
+  __shared__ uint4 rows[64];
+  rows[threadIdx.x] = make_uint4(1, 2, 3, 4);
+  if (!WRONG) __syncthreads();
+  unsigned d[4];
+  ptx_ldmatrix_x4_trans(d, ptx_shared_address(&rows[(threadIdx.x + 32) % 64]));
+  y[threadIdx.x] = (float)d[0];
+}
+DEFECT(copied)(float *y) {
+  __shared__ uint4 rows[64];
+  rows[(threadIdx.x + 32) % 64] = make_uint4(1, 2, 3, 4);
+  if (!WRONG) __syncthreads();
+  ptx_cp_async<16>(ptx_shared_address(&rows[threadIdx.x]), y, true);
+}
+
 /* Dynamic shared memory cut into parts by hand; a lane reads what another lane of its warp wrote before __syncwarp. */
 DEFECT(parts)(float *y) {
   extern __shared__ float dynamic[];
@@ -186,6 +202,8 @@ static const struct test {
     TEST(row_end, 1, 17, 0),
     TEST(atomics, 1, 64, 0),
     TEST(named_barrier, 1, 96, 0),
+    TEST(matrix_row, 1, 64, 0),
+    TEST(copied, 1, 64, 0),
     TEST(parts, 1, 64, 96 * sizeof(float)),
     TEST(vector_tail, 1, 64, 0),
     TEST(freed, 1, 32, 0),

@@ -34,6 +34,8 @@ report constant out-of-bounds 'sum += filter[i]' "index 25 of an array of type '
 report row_end out-of-bounds 'sum += tile[1][threadIdx.x % 16 + i]' "index 17 of an array of type 'float [17]'"
 report atomics race 'atomicAdd(&sum, 1)' 'read it at tests/check_cases.cu:'
 report named_barrier race 'line[threadIdx.x] = 1;' 'thread (32,0,0) read it at'
+report matrix_row race 'ptx_ldmatrix_x4_trans(d' 'wrote it at tests/check_cases.cu:'
+report copied race 'ptx_cp_async<16>(' 'wrote it at tests/check_cases.cu:'
 report parts out-of-bounds '% (WRONG ? 33 : 32)];' 'shared float [] dynamic, byte 384 (its end is at 384)'
 report vector_tail out-of-bounds '4096 / 4 - 63' 'allocation 1, byte 16384 (its end is at 16384), 16-byte write'
 report freed out-of-bounds 'DEFECT(freed)' 'write'

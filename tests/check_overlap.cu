@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 #include <string.h>
 
+#include "common/harness/launch.h"
 #include "common/ptx/ptx.cuh"
 #include "tests/tap.h"
 
@@ -91,11 +92,7 @@ static const struct test {
 };
 
 static cudaError_t launch(kernel k, bool early, arrays a, cudaStream_t stream) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization, attribute.val.programmaticStreamSerializationAllowed = early;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = BLOCKS, config.blockDim = THREADS, config.stream = stream, config.attrs = &attribute, config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, k, a);
+  return launch_kernel({.grid = BLOCKS, .block = THREADS, .stream = stream, .early = early}, k, a);
 }
 
 static cudaError_t enqueue(const test *t, bool graph, arrays a, float *other, cudaStream_t stream) {

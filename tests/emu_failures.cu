@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/harness/launch.h"
+#include "common/ptx/ptx.cuh"
 #include "tests/tap.h"
 
 /* ---- reading what goes to stderr ---- */
@@ -88,6 +90,12 @@ __global__ void past_the_end(int *p) {
   __syncthreads();
   p[threadIdx.x] = row[threadIdx.x];
 }
+__global__ void address_of_global(int *p) { p[threadIdx.x] = (int)ptx_shared_address(p); }
+__global__ void address_in_nowhere(int *p) {
+  __shared__ unsigned row[64];
+  row[threadIdx.x] = 1;
+  p[threadIdx.x] = (int)ptx_ld_cluster(ptx_shared_address(&row[threadIdx.x]) + (threadIdx.x / 40 << 24));
+}
 __global__ void fine(int *p) {
   __shared__ int sum;
   if (threadIdx.x == 0) sum = 0;
@@ -132,6 +140,9 @@ static void test_reports() {
   EXPECT(not_in_mask, 32, "a lane that leaves itself out of its mask", "lane 16 is not in its own mask 0x0000ffff");
   EXPECT(different_shuffles, 32, "different warp functions with the same mask", "divergent warp", "__ballot_sync", "__shfl_sync");
   EXPECT(past_the_end, 32, "a write past the end of a shared array", "wrote past the end of shared int [40] row, declared at tests/emu_failures.cu:");
+  EXPECT(address_of_global, 32, "a shared address of what is not in shared memory", "thread (0,0,0)", "the address of a shared variable is asked for, but 0x",
+         "lies in no shared memory of this block");
+  EXPECT(address_in_nowhere, 64, "a shared address where no memory is", "thread (40,0,0)", "shared address ", "no block of this cluster has it");
 }
 
 /* ---- launches that a GPU refuses ---- */
@@ -172,6 +183,19 @@ static void test_bounds() {
   expect_refusal(bounded<3>, dim3(33, 3), 96, "launch bounds of a template", "bounded<3>", "(33,3,1), 99 threads, but its __launch_bounds__ says 96");
   expect_refusal(bounded<4>, 129, 128, "the same with other arguments", "bounded<4>", "129 threads, but its __launch_bounds__ says 128");
   expect_refusal(bounded_64, 1024, 64, "launch bounds of a static kernel", "bounded_64", "1024 threads, but its __launch_bounds__ says 64");
+}
+
+/* common/harness/launch.h: a refused launch is named by the caller's line, its error is returned and not left for the next one. */
+static void test_launcher() {
+  int *p = scratch(), got[64];
+  capture_begin();
+  const cudaError_t error = launch_kernel({.grid = 1, .block = 65}, bounded_64, p);
+  const char *const words[] = {"bounded_64", "launched at tests/emu_failures.cu:"};
+  ok(mentions(capture_end(), 2, words) && error == cudaErrorInvalidValue && cudaGetLastError() == cudaSuccess, "launch_kernel: a launch that is refused");
+  ok(launch_kernel({.grid = 1, .block = 64, .shared = 64}, bounded_64, p) == cudaSuccess && cudaMemcpy(got, p, sizeof got, cudaMemcpyDefault) == cudaSuccess &&
+         got[0] == 1 && got[63] == 1,
+     "... and one that is not");
+  cudaFree(p);
 }
 
 /* ---- faults end the process ---- */
@@ -276,6 +300,7 @@ int main() {
   test_faults();
   test_reports();
   test_bounds();
+  test_launcher();
   test_seeds();
   return done_testing();
 }

@@ -1,19 +1,33 @@
-/* ldmatrix.x4.trans and mma.m16n8k8 do what the PTX manual says: on the emulator, and, compiled by nvcc, on a GPU. */
+/* ldmatrix and mma.m16n8k8 do what the PTX manual says: on the emulator, and, compiled by nvcc, on a GPU. */
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include "common/ptx/ptx.cuh"
 #include "tests/tap.h"
 
-/* shared[m][row][column] = 64 m + 8 row + column; every matrix's rows in an order of their own. */
+/* shared[m][row][column] = 64 m + 8 row + column; every matrix's rows in an order of their own. fragments: [form][lane][4]; forms: x1, x2, x4, with .trans the
+ * same. Lanes above the last matrix point past all memory, which nobody may read. */
+enum { FORMS = 6 };
 __global__ void load(unsigned *fragments) {
   __shared__ uint4 rows[32];
   __half *halves = (__half *)rows;
   for (int i = threadIdx.x; i < 256; i += 32) halves[i] = __ushort_as_half((unsigned short)i);
   __syncthreads();
-  unsigned d[4];
-  ptx_ldmatrix_x4_trans(d, ptx_shared_address(&rows[threadIdx.x / 8 * 8 + (threadIdx.x + threadIdx.x / 8) % 8]));
-  for (int m = 0; m < 4; m++) fragments[threadIdx.x * 4 + m] = d[m];
+  const ptx_shared row = ptx_shared_address(&rows[threadIdx.x / 8 * 8 + (threadIdx.x + threadIdx.x / 8) % 8]);
+  const ptx_shared first = threadIdx.x < 8 ? row : 1u << 30, first_two = threadIdx.x < 16 ? row : 1u << 30;
+  unsigned one[2][1], two[2][2], four[2][4];
+  ptx_ldmatrix_x1(one[0], first);
+  ptx_ldmatrix_x2(two[0], first_two);
+  ptx_ldmatrix_x4(four[0], row);
+  ptx_ldmatrix_x1_trans(one[1], first);
+  ptx_ldmatrix_x2_trans(two[1], first_two);
+  ptx_ldmatrix_x4_trans(four[1], row);
+  for (int trans = 0; trans < 2; trans++) {
+    unsigned *d = fragments + (3 * trans * 32 + threadIdx.x) * 4;
+    d[0] = one[trans][0];
+    for (int m = 0; m < 2; m++) d[32 * 4 + m] = two[trans][m];
+    for (int m = 0; m < 4; m++) d[2 * 32 * 4 + m] = four[trans][m];
+  }
 }
 
 /* a [16][8], b [8][8] row by row; d [16][8] */
@@ -29,18 +43,22 @@ __global__ void multiply(const __half *a, const __half *b, float *d) {
 }
 
 int main(void) {
-  plan(2);
-  static unsigned fragments[32][4];
+  plan(FORMS + 1);
+  static unsigned fragments[FORMS][32][4];
   void *device;
   int wrong = cudaMalloc(&device, sizeof fragments) != cudaSuccess;
   load<<<1, 32>>>((unsigned *)device);
   wrong += cudaMemcpy(fragments, device, sizeof fragments, cudaMemcpyDeviceToHost) != cudaSuccess;
-  for (unsigned lane = 0; lane < 32; lane++)
-    for (unsigned m = 0; m < 4; m++) {
-      const unsigned column = lane / 4, low = (2 * (lane % 4) + m) % 8, high = (2 * (lane % 4) + 1 + m) % 8;
-      wrong += fragments[lane][m] != ((64 * m + 8 * low + column) | (64 * m + 8 * high + column) << 16);
-    }
-  ok(wrong == 0, "ldmatrix.x4.trans: each lane has a column's two halves of each matrix");
+  for (unsigned form = 0; form < FORMS; form++) {
+    const unsigned count = 1 << form % 3, trans = form / 3;
+    for (unsigned lane = 0; lane < 32; lane++)
+      for (unsigned m = 0; m < count; m++) {
+        const unsigned g = lane / 4, pair = 2 * (lane % 4), low = (pair + m) % 8, high = (pair + 1 + m) % 8, straight = 64 * m + 8 * ((g + m) % 8) + pair;
+        const unsigned turned = (64 * m + 8 * low + g) | (64 * m + 8 * high + g) << 16;
+        wrong += fragments[form][lane][m] != (trans ? turned : straight | (straight + 1) << 16);
+      }
+    ok(wrong == 0, "ldmatrix.x%u%s: each lane has two halves of a %s of each matrix", count, trans ? ".trans" : "", trans ? "column" : "row");
+  }
 
   static __half a[16][8], b[8][8];
   static float d[16][8];

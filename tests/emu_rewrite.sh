@@ -221,6 +221,18 @@ fails 'in.cu:1: a string or character that does not end on its line, expected "'
 const char *s = "abc;
 END
 
+# ---- what the compiler has to refuse ----
+
+rewrite <<'END'
+#include <cuda_runtime.h>
+__global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(64) k(int *p) { p[0] = 1; }
+END
+"${CXX:-g++}" -std=c++20 -Wno-unknown-pragmas -Icommon/emu/include -I. -fsyntax-only "$dir/out.cpp" 2> "$dir/message"
+[ $? -ne 0 ] && grep -q 'in.cu:2.*error: __cluster_dims__ is not emulated: expected a launch with a cluster size, by launch_kernel()' "$dir/message"
+result=$?
+ok $result "__cluster_dims__: an error that says what to use"
+[ $result -eq 0 ] || sed 's/^/#   /' "$dir/message"
+
 "$REWRITE" "$dir/none.cu" "$dir/none.cpp" 2> /dev/null
 [ $? -eq 1 ]
 ok $? "a file that is not there is exit status 1"

@@ -14,12 +14,13 @@ static __device__ __forceinline__ void ptx_bulk_load(ptx_shared to, const void *
 #endif
 }
 
-/* The same with .multicast::cluster: to the same place in every block of the cluster whose bit is set in `blocks`, and to the same mbarrier there. */
+/* The same with .multicast::cluster (9.0a: elsewhere ptxas warns of it): to the same place in every block of the cluster whose bit is set in `blocks`, each
+ * time with the mbarrier at the same place there. */
 static __device__ __forceinline__ void ptx_bulk_load_multicast(ptx_shared to, const void *from, unsigned bytes, ptx_shared barrier,
                                                                unsigned short blocks PTX_CALLER) {
 #ifdef CUDA_EMULATOR
   emu_bulk_load(to, from, bytes, barrier, blocks, file, line);
-#elif __CUDA_ARCH__ >= 900
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(to),
                "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier), "h"(blocks)
                : "memory");

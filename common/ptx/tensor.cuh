@@ -45,14 +45,15 @@ static __device__ __forceinline__ void ptx_tensor_load(ptx_shared to, const CUte
 #endif
 }
 
-/* The same with .multicast::cluster: to the same place in every block of the cluster whose bit is set in `blocks`, and to the same mbarrier there. */
+/* The same with .multicast::cluster (9.0a: elsewhere ptxas warns of it): to the same place in every block of the cluster whose bit is set in `blocks`, each
+ * time with the mbarrier at the same place there. */
 template <int D>
 static __device__ __forceinline__ void ptx_tensor_load_multicast(ptx_shared to, const CUtensorMap *map, const int (&at)[D], ptx_shared barrier,
                                                                  unsigned short blocks PTX_CALLER) {
   static_assert(D >= 1 && D <= 5, "dimensions of a tensor map");
 #ifdef CUDA_EMULATOR
   emu_tensor_load(to, map, D, at, nullptr, barrier, blocks, file, line);
-#elif __CUDA_ARCH__ >= 900
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
   if constexpr (D == 1)
     asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4}], [%2], %3;" ::"r"(to),
                  "l"(map), "r"(barrier), "h"(blocks), PTX_AT_1
@@ -103,7 +104,7 @@ static __device__ __forceinline__ void ptx_tensor_load_im2col(ptx_shared to, con
 #endif
 }
 
-/* The same to several blocks of the cluster. */
+/* The same to several blocks of the cluster (9.0a). */
 template <int D>
 static __device__ __forceinline__ void ptx_tensor_load_im2col_multicast(ptx_shared to, const CUtensorMap *map, const int (&at)[D],
                                                                         const unsigned short (&offsets)[D - 2], ptx_shared barrier,
@@ -111,7 +112,7 @@ static __device__ __forceinline__ void ptx_tensor_load_im2col_multicast(ptx_shar
   static_assert(D >= 3 && D <= 5, "dimensions of a tensor map");
 #ifdef CUDA_EMULATOR
   emu_tensor_load(to, map, D, at, offsets, barrier, blocks, file, line);
-#elif __CUDA_ARCH__ >= 900
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
   if constexpr (D == 3)
     asm volatile(
         "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5, %6}], [%2], {%7}, %3;" ::"r"(

@@ -21,7 +21,8 @@
 #define __managed__
 #define __grid_constant__
 #define __launch_bounds__(...)
-#define __cluster_dims__(...)
+#define __cluster_dims__(...) \
+  _Pragma("GCC error \"__cluster_dims__ is not emulated: expected a launch with a cluster size, by launch_kernel() of common/harness/launch.h\"")
 #ifndef __forceinline__ /* make coverage wants functions whole */
 #define __forceinline__ inline __attribute__((always_inline))
 #endif

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# nvcc, and a failure where it says that a kernel is not what was written. ptxas serializes wgmma, puts in waits and fences, or ignores setmaxnreg, remarks it
+# ("ptxas info: (C7511)") and is content; -Werror does not change that.
+# usage: scripts/nvcc_strict.sh NVCC ARGUMENT ...
+# Exit status: nvcc's; 1 for such a remark.
+said=$("$@" 2>&1)
+status=$?
+[ -z "$said" ] || printf '%s\n' "$said" >&2
+[ $status -eq 0 ] || exit $status
+codes=$(grep -oE '\(C75(08|1[0-9])\)' <<<"$said" | tr -d '()' | sort -u | xargs)
+[ -z "$codes" ] && exit 0
+for file in "$@"; do [[ $file == *.cu ]] && break; done
+echo "$file: expected machine code with wgmma and setmaxnreg as they are written, ptxas has serialized, added or ignored something: $codes" >&2
+exit 1

@@ -1,0 +1,59 @@
+# Kernels that ptxas would compile to something else than what they say do not build: not in a build for this GPU, not in `make nvcc-check`.
+. tests/tap.inc
+T=$(mktemp -d)
+trap 'rm -rf "$T"' EXIT
+
+# ---------------------------------------------------------------- the script, with a compiler that says what it is told
+cat >"$T/nvcc" <<'END'
+#!/bin/sh
+printf '%s' "$SAYS" >&2
+exit "$EXITS"
+END
+chmod +x "$T/nvcc"
+strict() { # STATUS SAYS: of the compiler
+  EXITS=$1 SAYS=$2 scripts/nvcc_strict.sh "$T/nvcc" -O3 -c a/b.cu -o b.o >"$T/out" 2>&1
+}
+strict 0 ''
+[ $? -eq 0 ] && [ ! -s "$T/out" ]
+ok $? 'a compiler without remarks: nothing is said'
+strict 0 $'ptxas info    : (C7600) something else\n'
+[ $? -eq 0 ] && [ "$(cat "$T/out")" = 'ptxas info    : (C7600) something else' ]
+ok $? 'other remarks are passed on'
+strict 2 $'error\n'
+[ $? -eq 2 ] && [ "$(cat "$T/out")" = error ]
+ok $? "an error: nvcc's words and exit status"
+missed=0
+for code in 08 10 11 12 13 14 15 16 17 18 19; do
+  strict 0 "ptxas info    : (C75$code) words"$'\n'
+  [ $? -eq 1 ] && grep -q "^ptxas info .*(C75$code) words$" "$T/out" && grep -q "^a/b.cu: expected machine code .*: C75$code$" "$T/out" || { missed=$((missed + 1)) && diag "C75$code"; }
+done
+ok $missed 'C7508 and C7510 to C7519 fail, with the remark, the file and the code'
+
+# ---------------------------------------------------------------- the build, in a copy
+nvcc=${NVCC-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+if ! "$nvcc" --version >/dev/null 2>&1; then
+  ok 0 'files that must not build # SKIP no nvcc'
+  done_testing
+  exit
+fi
+mkdir "$T/repo" && cp -r Makefile common scripts [0-9][0-9]_* "$T/repo" && mkdir "$T/repo/tests" && cp -r tests/refused "$T/repo/tests" || exit 1
+builds() { # RULE NAME
+  local object=build/nvcc/90a/tests/refused/$2.cu.o backend='BACKEND=emu'
+  [ "$1" = check ] || object=build/cuda/tests/refused/$2.cu.o backend='BACKEND=cuda ARCH=90a'
+  # shellcheck disable=SC2086
+  (cd "$T/repo" && make -s NVCC="$nvcc" CC="${CC:-gcc}" CXX="${CXX:-g++}" $backend "$object") >"$T/out" 2>&1 && [ -e "$T/repo/$object" ]
+}
+refused() { # NAME WORDS
+  for rule in check build; do
+    ! builds $rule "$1" && grep -qE "$2" "$T/out" && [ -z "$(find "$T/repo/build" -name "$1.cu.o")" ]
+    ok $? "$rule: $1: $(grep -oE "$2.*" "$T/out" | head -n 1)" || sed 's/^/# /' "$T/out"
+  done
+}
+for rule in check build; do
+  builds $rule right
+  ok $? "$rule: one that is right" || sed 's/^/# /' "$T/out"
+done
+refused serialized '\(C751[0-9]\) '
+refused ignored "\(C7508\) .*'setmaxnreg' ignored"
+refused spills 'Registers are spilled'
+done_testing
