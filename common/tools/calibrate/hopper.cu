@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 #include <stdio.h>
 
+#include "common/harness/launch.h"
 #include "common/ptx/ptx.cuh"
 #include "common/tools/calibrate/probe.h"
 
@@ -52,13 +53,8 @@ static int blocks_of(const probe *p) { return p->rounds & 0xfffff; }
 static int loads_of(const probe *p) { return p->number == TWO_LOADS ? 2 : p->number == ONE_LOAD || p->number == STORED ? 1 : 0; }
 
 static cudaError_t launch_cost(const probe *p, const workbench *w, int set, cudaStream_t stream) {
-  cudaLaunchAttribute cluster = {.id = cudaLaunchAttributeClusterDimension};
-  cluster.val.clusterDim.x = p->rounds >> 20, cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t c = {};
-  c.gridDim = dim3(blocks_of(p)), c.blockDim = dim3(THREADS), c.dynamicSmemBytes = LOAD, c.stream = stream;
-  c.attrs = &cluster, c.numAttrs = p->number == CLUSTER;
-  return cudaLaunchKernelEx(&c, cost_kernel, (cost)p->number, (const unsigned char *)w->source + set * p->bytes, w->target + set * p->bytes,
-                            (unsigned *)w->result);
+  return launch_kernel({.grid = dim3(blocks_of(p)), .block = dim3(THREADS), .shared = LOAD, .stream = stream, .cluster = (unsigned)p->rounds >> 20},
+                       cost_kernel, (cost)p->number, (const unsigned char *)w->source + set * p->bytes, w->target + set * p->bytes, (unsigned *)w->result);
 }
 
 static cudaError_t check_cost(const probe *p, const workbench *w, int set, bool *right, double *) {
@@ -136,12 +132,9 @@ static int cluster_of(const probe *p) { return p->number & 0xff; }
 static int cluster_blocks(const probe *p, const workbench *w) { return w->device->sm_count * 5 / 6 / cluster_of(p) * cluster_of(p); } /* all resident */
 
 static cudaError_t launch_neighbour(const probe *p, const workbench *w, int, cudaStream_t stream) {
-  cudaLaunchAttribute cluster = {.id = cudaLaunchAttributeClusterDimension};
-  cluster.val.clusterDim.x = cluster_of(p), cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t c = {};
-  c.gridDim = dim3(cluster_blocks(p, w)), c.blockDim = dim3(DSMEM_THREADS), c.dynamicSmemBytes = 2 * DSMEM_BYTES, c.stream = stream;
-  c.attrs = &cluster, c.numAttrs = 1;
-  return cudaLaunchKernelEx(&c, neighbour_kernel, p->number >> 8 != 0, p->rounds, (unsigned *)w->result);
+  return launch_kernel(
+      {.grid = dim3(cluster_blocks(p, w)), .block = dim3(DSMEM_THREADS), .shared = 2 * DSMEM_BYTES, .stream = stream, .cluster = (unsigned)cluster_of(p)},
+      neighbour_kernel, p->number >> 8 != 0, p->rounds, (unsigned *)w->result);
 }
 
 static cudaError_t check_neighbour(const probe *p, const workbench *w, int, bool *right, double *) {
