@@ -327,7 +327,7 @@ build/nvcc/$(1)/%.cu.o: %.cu
 endef
 ifneq ($(NVCC),)
 $(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a))))
-NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)/%.o,$(wildcard common/conv/*.cu common/harness/*.cu common/tools/*/*.cu [0-9][0-9]_*/*.cu [0-9][0-9]_*/tools/*/*.cu)))
+NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)/%.o,$(wildcard common/conv/*.cu common/harness/*.cu common/tools/*/*.cu [0-9][0-9]_*/*.cu [0-9][0-9]_*/tools/*/*.cu))) $(if $(filter 90a,$(CHECK_ARCHS)),$(patsubst %,build/nvcc/90a/%.o,$(wildcard tests/hopper_*.cu)))
 endif
 nvcc-check: $(NVCC_CHECK)
 	@echo "nvcc: $(if $(NVCC),every .cu file compiled for $(addprefix sm_,$(CHECK_ARCHS)),not here: nothing compiled)"
