@@ -15,6 +15,7 @@ trap 'rm -f "$log"' EXIT
 unset MAKEFLAGS
 make -s -j 2 -o $build/rewrite B=$build REWRITE=$build/rewrite BACKEND=emu NVCC= NATIVE= CC=aarch64-linux-gnu-gcc CXX=$cxx \
   $build/01 $build/02 build/check-aarch64/01 build/check-aarch64/02 build/check-aarch64/tests/check_tiled build/check-aarch64/tests/check_late build/check-aarch64/tests/check_order \
+  $build/tests/hopper_window $build/tests/emu_wgmma_product build/check-aarch64/tests/hopper_window \
   build/count-aarch64/tests/count_kernels >"$log" 2>&1
 built=$?
 ok $built "builds"
@@ -38,4 +39,8 @@ grep -q "^emulator check: block-race: .*check_order.cu:$(grep -n 'sum += parts' 
 ok $? "a fence without a barrier before it is found: $(grep -m 1 '^emulator check' "$log")"
 emulated build/count-aarch64/tests/count_kernels >"$log" 2>&1
 ok $? "kernels in lockstep"
+for program in $build/tests/hopper_window build/check-aarch64/tests/hopper_window $build/tests/emu_wgmma_product; do
+  emulated $program >"$log" 2>&1 && ! grep -q '^emulator' "$log"
+  ok $? "$program: $(grep -c '^ok' "$log") checks"
+done
 done_testing
