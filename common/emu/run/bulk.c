@@ -250,6 +250,7 @@ void emu_bulk_wait(int left, int read, const char *file, int line) {
 /* Stores that nobody waited for; loads that nobody waited for. */
 void emu_bulk_end_block(emu_worker *w) {
   emu_wgmma_end_block(w);
+  if (emu_late()) emu_registers_end_block(w);
   for (job *j = w->jobs, *next; j != NULL; j = next) {
     next = j->next;
     if (j->thread->block != w->block) continue;

@@ -20,3 +20,6 @@ static inline void emu_needs(int arch, const char *what, const char *file, int l
 /* wgmma.c: the wgmma whose sums of the running thread lie there, in late mode; file NULL: none. A block has ended. */
 emu_site emu_wgmma_working_on(uintptr_t address, size_t bytes);
 void emu_wgmma_end_block(emu_worker *w);
+
+/* elect.c: a block has ended: did its warpgroups ask for more registers than there are? */
+void emu_registers_end_block(const emu_worker *w);

@@ -217,6 +217,7 @@ static void begin_block(emu_block *b) {
     warp->exited = lanes >= EMU_WARP ? 0 : ~0u << lanes;
   }
   b->cluster_phases = b->cluster_arrived = 0;
+  memset(b->registers, 0, sizeof b->registers);
 }
 
 static void begin_team(emu_worker *w, uint64_t index) {
