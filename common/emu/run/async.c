@@ -34,6 +34,15 @@ typedef struct pending {
 
 static __thread pending *mine;
 
+bool emu_late(void) {
+  static int mode = -1;
+  if (mode < 0) {
+    const char *text = getenv("EMU_LATE");
+    mode = text != NULL ? atoi(text) != 0 : emu_the_tool != NULL && emu_the_tool->late;
+  }
+  return mode;
+}
+
 /* Those of the running thread; of all threads emptied when a new block has begun. */
 static queue *own(void) {
   const emu_block *b = emu_self->block;

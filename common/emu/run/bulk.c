@@ -43,15 +43,6 @@ typedef struct bulk_thread {
 static __thread bulk_thread *of_threads; /* by place in the worker's threads */
 static __thread unsigned of_threads_room;
 
-bool emu_late(void) {
-  static int mode = -1;
-  if (mode < 0) {
-    const char *text = getenv("EMU_LATE");
-    mode = text != NULL ? atoi(text) != 0 : emu_the_tool != NULL && emu_the_tool->late;
-  }
-  return mode;
-}
-
 static bulk_thread *of(const emu_thread *t) {
   emu_worker *w = emu_this_worker;
   if (of_threads_room < w->room) {
@@ -175,8 +166,10 @@ static void carry_out(job *j) {
     return;
   }
   if (j->kind == BETWEEN) {
-    emu_block *other = j->to >= EMU_ARENA ? &own->team[j->to / EMU_ARENA - 1] : own;
-    memcpy(other->arena + j->to % EMU_ARENA, own->arena + j->shared, j->bytes);
+    uint32_t to = j->to;
+    emu_block *other = emu_shared_home(own, &to);
+    memcpy(other->arena + to, own->arena + j->shared, j->bytes);
+    EMU_TELL(bulk_arrived, other, to, j->bytes, j->mbarrier % EMU_ARENA, j->where);
     emu_mbarrier_complete(other, j->mbarrier % EMU_ARENA, j->bytes, j->where);
     return;
   }
@@ -208,6 +201,12 @@ static void issue(const job *made) {
         walk(j, poison_piece, &c);
         EMU_TELL(bulk_issued, c.block, j->shared, j->bytes, j->where);
       }
+  if (j->kind == BETWEEN) {
+    uint32_t to = j->to;
+    emu_block *other = emu_shared_home(emu_self->block, &to);
+    memset(other->arena + to, EMU_POISON, j->bytes);
+    EMU_TELL(bulk_issued, other, to, j->bytes, j->where);
+  }
   if (emu_the_tool != NULL && emu_the_tool->bulk_global != NULL && j->kind != BETWEEN) {
     carried c = {j, emu_self->block, NULL};
     walk(j, tell_piece, &c);

@@ -59,6 +59,12 @@ uint32_t emu_mapa(uint32_t address, uint32_t rank, const char *file, int line) {
   return (rank + 1) * EMU_ARENA + address;
 }
 
+emu_block *emu_shared_home(emu_block *block, uint32_t *address) {
+  if (*address >= EMU_ARENA) block = &block->team[*address / EMU_ARENA - 1];
+  *address %= EMU_ARENA;
+  return block;
+}
+
 unsigned char *emu_shared_place(const emu_block *block, uint32_t address) {
   if (address < EMU_ARENA) return block->arena + address;
   const uint32_t rank = address / EMU_ARENA - 1;

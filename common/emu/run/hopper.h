@@ -12,6 +12,9 @@ void emu_shared_describe(uint32_t address, char *text, size_t room);
 /* The place of an address in a block of the running thread's cluster. */
 unsigned char *emu_shared_place(const emu_block *block, uint32_t address);
 
+/* Of an address that has a place: the block of the cluster whose shared memory it is in, and the address there. */
+emu_block *emu_shared_home(emu_block *block, uint32_t *address);
+
 /* Fails the block if the GPU that is played has no such instruction. */
 static inline void emu_needs(int arch, const char *what, const char *file, int line) {
   if (emu_arch() < arch) emu_fail("%s at %s:%d: needs compute capability %d.%d, and EMU_ARCH=%d", what, file, line, arch / 10, arch % 10, emu_arch());

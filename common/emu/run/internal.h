@@ -114,10 +114,12 @@ uint64_t emu_random(uint64_t *state); /* a step of splitmix64 */
 /* cluster.c */
 void emu_cluster_exit(emu_block *b); /* a thread has exited: who waited for it? */
 
+/* async.c */
+bool emu_late(void); /* asynchronous work is done when it is waited for, not before */
+
 /* bulk.c */
 bool emu_bulk_progress(emu_worker *w);  /* lets a copy under way arrive; false: there is none */
 void emu_bulk_end_block(emu_worker *w); /* of w->block: whatever it still has under way ends */
-bool emu_late(void);                    /* asynchronous work is done when it is waited for, not before */
 
 /* pool.c */
 uint64_t emu_seed(void);

@@ -52,14 +52,6 @@ static state need(const unsigned char *at, uint32_t barrier, const char *what, c
   return s;
 }
 
-/* The block whose shared memory it is, and the address there. */
-static emu_block *home(uint32_t *barrier) {
-  emu_block *b = emu_self->block;
-  if (*barrier >= EMU_ARENA) b = &b->team[*barrier / EMU_ARENA - 1];
-  *barrier %= EMU_ARENA;
-  return b;
-}
-
 /* Ends the phase if it is over. */
 static void settle(emu_block *block, uint32_t offset, unsigned char *at, state *s) {
   const bool over = s->pending == 0 && s->missing == 0;
@@ -77,7 +69,7 @@ void emu_mbarrier_init(uint32_t barrier, uint32_t count, const char *file, int l
   const state s = {.count = count, .pending = count};
   write_state(at, &s);
   uint32_t offset = barrier;
-  emu_block *block = home(&offset);
+  emu_block *block = emu_shared_home(emu_self->block, &offset);
   EMU_TELL(mbarrier_init, block, offset);
 }
 
@@ -96,7 +88,7 @@ void emu_mbarrier_arrive(uint32_t barrier, uint32_t count, const char *file, int
   s.pending -= count;
   if (s.pending == 0 && s.missing == 0 && s.unwaited && emu_late())
     emu_fail("mbarrier.arrive at %s:%d: ends a phase of %s, and nobody has waited for the one before", file, line, name(barrier));
-  emu_block *block = home(&barrier);
+  emu_block *block = emu_shared_home(emu_self->block, &barrier);
   EMU_TELL(mbarrier_arrive, emu_self, block, barrier);
   settle(block, barrier, at, &s);
 }
@@ -107,7 +99,7 @@ void emu_mbarrier_expect(uint32_t barrier, uint32_t bytes, const char *file, int
   if (bytes > MOST_BYTES || s.missing + (int)bytes > MOST_BYTES)
     emu_fail("mbarrier.expect_tx at %s:%d: %u bytes more, together more than %d at %s", file, line, bytes, MOST_BYTES, name(barrier));
   s.missing += (int)bytes;
-  emu_block *block = home(&barrier);
+  emu_block *block = emu_shared_home(emu_self->block, &barrier);
   settle(block, barrier, at, &s);
 }
 
