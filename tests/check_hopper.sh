@@ -52,7 +52,7 @@ plant registers $window 's/ptx_setmaxnreg_dec<40>/ptx_setmaxnreg_dec<41>/' '41 r
 plant too_many_registers $window 's/ptx_setmaxnreg_dec<40>/ptx_setmaxnreg_dec<48>/' 'ask for 65536 registers by setmaxnreg' '' 'more registers than the block has'
 plant no_store_commit $window 's/      ptx_bulk_commit\(\);\n//' 'may still read its shared memory|race: .*a copy into it' '' 'a store in no group'
 
-cluster=tests/hopper_cluster.cu
+cluster=tests/hopper_blocks.cu
 plant no_bulk_wait $cluster 's/  ptx_mbarrier_wait\(barrier, 0\);\n//' 'uninitialised: .*from_before|race: .*a copy into it.*from_before' 'from_before[thread' 'what another block sends, used without waiting'
 plant no_multicast_wait $cluster 's/  ptx_mbarrier_wait\(ptx_shared_address\(&brought\), 0\);\n//' 'uninitialised: .*for_all|race: .*a copy into it.*for_all' 'for_all[thread' 'what one load brings to all, used without waiting'
 plant local_arrival $cluster 's/ptx_mapa\(ptx_shared_address\(&all_asked\), 0\)/ptx_shared_address(&all_asked)/' 'deadlock' '' 'an arrival at the own mbarrier instead of the first block'"'"'s'
@@ -87,7 +87,7 @@ done
 for seed in 0 1 2 3 4 5 6 7; do
   EMU_SEED=$seed build/check/tests/hopper_window >"$folder/out" 2>"$folder/err"
   ok $(($? != 0 || $(grep -c '^emulator' "$folder/err") > 0)) "the window as it is, seed $seed"
-  EMU_SEED=$seed build/check/tests/hopper_cluster >"$folder/out" 2>"$folder/err"
+  EMU_SEED=$seed build/check/tests/hopper_blocks >"$folder/out" 2>"$folder/err"
   ok $(($? != 0 || $(grep -c '^emulator' "$folder/err") > 0)) "clusters as they are, seed $seed"
 done
 done_testing
