@@ -346,5 +346,5 @@ clean:
 
 -include common/emu/modes.mk
 -include common/emu/coverage.mk
--include common/exercise.mk common/profile.mk common/tools/explain.mk
+-include common/exercise.mk common/profile.mk common/tools/explain.mk tests/golden/golden.mk
 -include $(shell find build -name '*.d' 2>/dev/null)
