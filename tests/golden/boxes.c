@@ -83,7 +83,6 @@ static const box_case loads[] = {
     {5, {8, 5, 4, 3, 2}, {8, 4, 2, 2, 2}, {0, -1, 0, 3, 0}, {1, 2, 1, 1, 1}, false},
 };
 
-
 static bool begin(const char *what, const box_case *c) {
   char text[4][64];
   const int *const of[4] = {c->size, c->box, c->at, c->step};

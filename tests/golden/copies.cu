@@ -15,8 +15,7 @@ static __device__ unsigned char *aligned(unsigned char *shared) {
   return shared + ((address + ALIGN - 1) / ALIGN * ALIGN - address);
 }
 
-template <int D, bool IM2COL>
-__global__ void load_box(const __grid_constant__ CUtensorMap map, place where, int to, int halves, unsigned short *out) {
+template <int D, bool IM2COL> __global__ void load_box(const __grid_constant__ CUtensorMap map, place where, int to, int halves, unsigned short *out) {
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barrier;
   unsigned short *box = (unsigned short *)(aligned(shared) + to);

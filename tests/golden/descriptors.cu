@@ -17,7 +17,6 @@ typedef struct descriptor_case {
   bool full; /* the table, too */
 } descriptor_case;
 
-
 /* b, by a diagonal a in registers: d (k, row) = b (row, k), of the first 16 rows of d, the first warp's. */
 template <int MN, int N> static __device__ __forceinline__ void read_b(unsigned long long b, float *out) {
   const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, column = 2 * (threadIdx.x % 4);

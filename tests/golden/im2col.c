@@ -5,11 +5,11 @@
 #include "tests/golden/golden.h"
 
 typedef struct im2col_case {
-  int n, h, w, c;                /* tensor */
-  int r, s, stride, dilation;    /* filter */
-  int top, bottom, left, right;  /* padding */
-  int channels, pixels;          /* box */
-  int image, p, q, channel;      /* the window that the box begins with: image, row and column of y, the first channel */
+  int n, h, w, c;               /* tensor */
+  int r, s, stride, dilation;   /* filter */
+  int top, bottom, left, right; /* padding */
+  int channels, pixels;         /* box */
+  int image, p, q, channel;     /* the window that the box begins with: image, row and column of y, the first channel */
   int tap_r, tap_s;
   bool full;
 } im2col_case;
@@ -69,9 +69,10 @@ static const im2col_case cases[] = {
 };
 
 static void measure(const im2col_case *c) {
-  if (!golden_case("im2col tensor %d.%d.%d.%d filter %dx%d stride %d dilation %d pads %d.%d.%d.%d box %d channels %d pixels from image %d window %d.%d channel %d tap %d.%d",
-                   c->n, c->h, c->w, c->c, c->r, c->s, c->stride, c->dilation, c->top, c->bottom, c->left, c->right, c->channels, c->pixels, c->image, c->p, c->q,
-                   c->channel, c->tap_r, c->tap_s))
+  if (!golden_case("im2col tensor %d.%d.%d.%d filter %dx%d stride %d dilation %d pads %d.%d.%d.%d box %d channels %d pixels from image %d window %d.%d channel "
+                   "%d tap %d.%d",
+                   c->n, c->h, c->w, c->c, c->r, c->s, c->stride, c->dilation, c->top, c->bottom, c->left, c->right, c->channels, c->pixels, c->image, c->p,
+                   c->q, c->channel, c->tap_r, c->tap_s))
     return;
   const golden_tensor t = {.dims = 4, .element_bytes = 2, .size = {c->c, c->w, c->h, c->n}};
   const long all = golden_elements(&t);

@@ -21,7 +21,10 @@ static const struct {
 enum { TABLES = sizeof tables / sizeof *tables };
 
 /* What the processes share: the case at work. */
-static struct { int number; char name[256]; } *at;
+static struct {
+  int number;
+  char name[256];
+} * at;
 static int first; /* case of this process */
 static char *text;
 static size_t text_size;

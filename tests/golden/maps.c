@@ -56,9 +56,9 @@ CUtensorMap golden_im2col_map(void *base, const golden_tensor *t, const int *low
   encode_im2col *encode = (encode_im2col *)driver_function("cuTensorMapEncodeIm2col");
   const arguments a = arguments_of(t, NULL, step);
   CUtensorMap map;
-  const CUresult status = encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)t->dims, base, a.size, a.strides, lower, upper, (cuuint32_t)channels,
-                                 (cuuint32_t)pixels, a.step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
-                                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult status =
+      encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, (cuuint32_t)t->dims, base, a.size, a.strides, lower, upper, (cuuint32_t)channels, (cuuint32_t)pixels, a.step,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) golden_fail("cuTensorMapEncodeIm2col: error %d", (int)status);
   /* Drivers up to 13.1 set a bit wrongly in maps of small tensors. */
   int driver = 0;

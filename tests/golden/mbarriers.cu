@@ -24,6 +24,7 @@ __global__ void watch(story what, int steps, unsigned parity, const unsigned cha
   __shared__ unsigned long long barrier;
   __shared__ unsigned long long other;
   __shared__ unsigned number;
+  const bool over = what == ARRIVALS ? steps == 3 : what != PHASES && steps == 2; /* the story ends its first phase */
   const int warp = threadIdx.x / 32, first = threadIdx.x % 32 == 0;
   const ptx_shared at = ptx_shared_address(&barrier), other_at = ptx_shared_address(&other);
   if (threadIdx.x == 0) {
@@ -71,6 +72,10 @@ __global__ void watch(story what, int steps, unsigned parity, const unsigned cha
   pass_time();
   if (threadIdx.x != 0) return;
   out[0] = atomicAdd(&number, 1u);
+  if (over) { /* that phase, and the whole next one, for who waits for that */
+    ptx_mbarrier_wait(at, 0);
+    for (int i = 0; i < (what == ARRIVALS ? 3 : 1); i++) ptx_mbarrier_arrive(at);
+  }
   if (what == PHASES) ptx_mbarrier_arrive(at);
   if (what == ARRIVALS)
     for (int i = steps; i < 3; i++) ptx_mbarrier_arrive(at);
@@ -82,7 +87,7 @@ __global__ void watch(story what, int steps, unsigned parity, const unsigned cha
     if (steps < 1) ptx_mbarrier_expect_tx(at, BYTES);
     if (steps < 2) ptx_mbarrier_arrive(at);
   }
-  ptx_mbarrier_wait(at, what == PHASES ? steps & 1 : 0);
+  ptx_mbarrier_wait(at, what == PHASES ? steps & 1 : over);
 }
 
 static void measure(story what, int steps, unsigned parity, const char *name) {

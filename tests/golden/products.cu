@@ -50,8 +50,7 @@ __global__ void __launch_bounds__(THREADS) locate_a(float *out) {
   unsigned a[4];
   const int id = 8 * threadIdx.x + 1;
 #pragma unroll
-  for (int i = 0; i < 4; i++)
-    a[i] = __half_as_ushort(__int2half_rn(id + 2 * i)) | (unsigned)__half_as_ushort(__int2half_rn(id + 2 * i + 1)) << 16;
+  for (int i = 0; i < 4; i++) a[i] = __half_as_ushort(__int2half_rn(id + 2 * i)) | (unsigned)__half_as_ushort(__int2half_rn(id + 2 * i + 1)) << 16;
   float d[8];
 #pragma unroll
   for (int i = 0; i < 8; i++) d[i] = 0;
