@@ -28,14 +28,14 @@ void golden_swizzles(void) {
   for (int swizzle = 0; swizzle < 4; swizzle++)
     for (unsigned i = 0; i < sizeof to / sizeof *to; i++) {
       const int width = swizzle == 0 ? 64 : CHUNK << swizzle, height = 16 * 64 / width; /* a row is at most what the swizzle permutes */
-      if (!golden_case("swizzle %s box %d.%d at %d past a multiple of 1024", names[swizzle], width, height, to[i])) continue;
+      if (!golden_case("swizzle %s box %d.%d at 1024 i + %d", names[swizzle], width, height, to[i])) continue;
       const golden_tensor t = {.dims = 2, .element_bytes = 2, .size = {width, height}};
       void *tensor = numbered(&t);
       const CUtensorMap map = golden_tiled_map(tensor, &t, t.size, NULL, CU_TENSOR_MAP_DATA_TYPE_UINT16, (CUtensorMapSwizzle)swizzle, 0);
       golden_load(&map, 2, (const int[2]){0, 0}, NULL, to[i], width * height, box);
       cudaFree(tensor);
       for (int line = 0; line < width * height / 64; line++) {
-        golden_print("%s, 128 bytes number %d, row.chunk of each 16 bytes:", golden_name(), line);
+        golden_print("%s, 128 bytes %d, row.chunk of each 16:", golden_name(), line);
         for (int chunk = line * 8; chunk < line * 8 + 8; chunk++) {
           const int id = box[chunk * CHUNK] - 1;
           bool whole = id % CHUNK == 0;

@@ -1,4 +1,4 @@
-/* Writes a golden table, or all of them, to stdout: golden_tables [TABLE].
+/* Writes a golden table, or all of them, to stdout: golden_tables [TABLE]; or the tables' names: golden_tables list.
  *
  * Each case that fails ends its process, for nothing can be launched after a kernel that broke; the next process goes on with the case after it. */
 #include <stdarg.h>
@@ -124,17 +124,25 @@ static int run_table(int table) {
   }
 }
 
+static bool is_table(const char *name) {
+  for (int i = 0; i < TABLES; i++)
+    if (strcmp(name, tables[i].name) == 0) return true;
+  return false;
+}
+
 int main(int argc, char **argv) {
   at = mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return perror("golden_tables"), 1;
-  int done = 0, failed = 0;
-  for (int i = 0; i < TABLES; i++)
-    if (argc == 1 || (argc == 2 && strcmp(argv[1], tables[i].name) == 0)) failed += run_table(i), done++;
-  if (done == 0) {
-    fprintf(stderr, "golden_tables: expected one of");
+  const char *asked = argc == 2 ? argv[1] : "";
+  if (argc > 2 || (argc == 2 && strcmp(asked, "list") != 0 && !is_table(asked))) {
+    fprintf(stderr, "golden_tables: expected list or one of");
     for (int i = 0; i < TABLES; i++) fprintf(stderr, " %s", tables[i].name);
-    fprintf(stderr, ", or nothing, got \"%s\"\n", argv[1]);
+    fprintf(stderr, ", or nothing, got %s\n", argc > 2 ? "more" : asked);
     return 2;
   }
+  int failed = 0;
+  for (int i = 0; i < TABLES; i++)
+    if (strcmp(asked, "list") == 0) puts(tables[i].name);
+    else if (argc == 1 || strcmp(asked, tables[i].name) == 0) failed += run_table(i);
   return failed > 0;
 }
