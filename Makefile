@@ -210,7 +210,7 @@ $(LIBRARY): $(HARNESS) $(RUNTIME) $(STAMP)
 .PHONY: help all steps bench batch plots test image docs show emulated stale figures train nvcc-check compare-counts calibrate cublas cuts clean
 help:
 	@echo "make bench                 every step: verified, and timed on a GPU; tables and CSV in build/results/"
-	@echo "make test                  all tests; ends with 'N passed, N failed'; make test-NAME: one, such as test-graph"
+	@echo "make test                  all tests; ends with 'N passed, N failed'; make test-NAME: one, such as test-graph; make golden: write its tables of what a GPU does, tests/golden/ (needs an H100 or H200)"
 	@echo
 	@echo "make 01                    build a step: $(STEPS)"
 	@echo "make run-01                run it; SHAPE='mb1ic16ih28oc16oh28kh3ph1' PASS=fprop|dgrad|wgrad KERNEL=01a|auto SUITE=nasty BATCH=8 ARGS='--help'"
@@ -346,5 +346,5 @@ clean:
 
 -include common/emu/modes.mk
 -include common/emu/coverage.mk
--include common/exercise.mk common/profile.mk common/tools/explain.mk
+-include common/exercise.mk common/profile.mk common/tools/explain.mk tests/golden/golden.mk
 -include $(shell find build -name '*.d' 2>/dev/null)

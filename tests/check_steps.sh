@@ -51,7 +51,7 @@ ok $? "shared memory, barriers, __syncwarp, atomics: right and without a report"
 status=0
 for seed in 1 2 3 4 5 6 7 8; do EMU_SEED=$seed build/check/tests/check_tiled >"$log" 2>&1 || status=1; done
 ok $status "the same in 8 shuffled orders"
-for test in emu_wmma emu_stmatrix; do
+for test in emu_wmma emu_ldmatrix emu_stmatrix; do
   build/check/tests/$test >"$log" 2>&1
   ok $? "$test: right and without a report"
 done

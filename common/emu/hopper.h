@@ -72,7 +72,9 @@ void emu_cluster_arrive(const char *file, int line);
 void emu_cluster_wait(const char *file, int line);
 uint32_t emu_mapa(uint32_t address, uint32_t rank, const char *file, int line); /* the same place in another block */
 
-/* ldmatrix and stmatrix: count 1, 2 or 4 matrices of 8 x 8 halves; row: the 16 bytes that this lane points to (of ldmatrix already read). */
+/* ldmatrix and stmatrix: count 1, 2 or 4 matrices of 8 x 8 halves; row: the 16 bytes that this lane points to (of ldmatrix already read, by the kernel's own
+ * code; the question whether to read is the runtime's: a look at emu_self would be the kernel's, too). */
+int emu_ldmatrix_reads(int count); /* whether this lane's row is one of a matrix */
 void emu_ldmatrix(unsigned *fragment, int count, int trans, const void *row, const char *file, int line);
 void emu_stmatrix(uint32_t row, const unsigned *fragment, int count, int trans, const char *file, int line);
 

@@ -9,7 +9,7 @@
 /* Reads the lane's row here, in the kernel's own code, where the checker and the counter see it. */
 template <int COUNT> static inline void ptx_emulate_ldmatrix(unsigned *d, ptx_shared row, bool trans, const char *file, int line) {
   uint4 read = {};
-  if (emu_self->lane < 8 * COUNT) read = *(const uint4 *)emu_shared_pointer(row);
+  if (emu_ldmatrix_reads(COUNT)) read = *(const uint4 *)emu_shared_pointer(row);
   emu_ldmatrix(d, COUNT, trans, &read, file, line);
 }
 #endif

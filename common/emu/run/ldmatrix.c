@@ -29,8 +29,10 @@ static void execute_ldmatrix(emu_warp *warp, unsigned lanes) {
   }
 }
 
+int emu_ldmatrix_reads(int count) { return emu_self->lane < 8 * (unsigned)count; }
+
 void emu_ldmatrix(unsigned *fragment, int count, int trans, const void *row, const char *file, int line) {
   ldmatrix m = {.fragment = fragment, .count = count, .trans = trans};
-  if (emu_self->lane < 8 * (unsigned)count) memcpy(m.row, row, sizeof m.row);
+  if (emu_ldmatrix_reads(count)) memcpy(m.row, row, sizeof m.row);
   emu_meet(0xffffffff, &m, execute_ldmatrix, "ldmatrix", file, line);
 }
