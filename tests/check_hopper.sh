@@ -1,23 +1,8 @@
-# Plants defects in copies of Hopper kernels, one at a time, and wants every one found: by the checker or the emulator, in its words at the right line, or,
-# where only the result tells, by the result. And the kernels as they are: no report, whatever the order.
+# Plants defects in copies of a Hopper kernel, one at a time, and wants every one found: by the checker or the emulator, in its words at the right line, or,
+# where only the result tells, by the result. And the kernel as it is: no report, whatever the order.
 . tests/tap.inc
 emulator_only 'the checker is part of the emulator'
-REWRITE=${REWRITE:-$B/rewrite}
-COMPILE=$(make -s --no-print-directory BACKEND=emu check-compiler)
-LINK=$(make -s --no-print-directory BACKEND=emu check-linker)
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-export B REWRITE COMPILE LINK folder
-
-# plant NAME SOURCE PERL WANTED LINE WHAT: applies PERL to a copy of SOURCE; the run's stderr must have a line that matches WANTED (a regular expression) and
-# names a line of the copy that contains LINE ('' any). WANTED "result": the program itself finds its result wrong.
-cases=()
-plant() {
-  perl -0pe "$3" "$2" >"$folder/$1.cu"
-  cmp -s "$2" "$folder/$1.cu" && echo same >"$folder/$1.edited"
-  printf '%s\n' "$4" "$5" "$6" >"$folder/$1.expect"
-  cases+=("$1")
-}
+. tests/planted.inc
 
 window=tests/hopper_window.cu
 plant no_full_wait $window 's/    ptx_mbarrier_wait\(full_at.*?;\n//' 'uninitialised: .*wgmma reads b' 'ptx_wgmma_m64n' 'pixels used without waiting for their mbarrier'
@@ -57,37 +42,7 @@ plant no_bulk_wait $cluster 's/  ptx_mbarrier_wait\(barrier, 0\);\n//' 'uninitia
 plant no_multicast_wait $cluster 's/  ptx_mbarrier_wait\(ptx_shared_address\(&brought\), 0\);\n//' 'uninitialised: .*for_all|race: .*a copy into it.*for_all' 'for_all[thread' 'what one load brings to all, used without waiting'
 plant local_arrival $cluster 's/ptx_mapa\(ptx_shared_address\(&all_asked\), 0\)/ptx_shared_address(&all_asked)/' 'deadlock' '' 'an arrival at the own mbarrier instead of the first block'"'"'s'
 
-run_case() {
-  local name=$1 source
-  source=$folder/$name
-  $REWRITE "$source.cu" "$source.cu.cpp" && $COMPILE "$source.cu.cpp" -o "$source.o" >"$source.log" 2>&1 && $LINK -rdynamic -o "$source.program" "$source.o" "$B/libharness.a" -lm -ldl -lpthread >>"$source.log" 2>&1
-  timeout 60 "$source.program" >"$source.out" 2>"$source.err"
-  echo $? >"$source.status"
-}
-export -f run_case
-printf '%s\n' "${cases[@]}" | xargs -P 2 -I{} bash -c 'run_case {}'
-
-# Whether the reports have a line that matches, and one of the lines of the source that it names has the text.
-reported() {
-  local name=$1 wanted=$2 text=$3 report number
-  while IFS= read -r report; do
-    [ "$text" ] || return 0
-    for number in $(grep -oE "$name\.cu:[0-9]+" <<<"$report" | cut -d: -f2); do sed -n "${number}p" "$folder/$name.cu" | grep -qF -- "$text" && return 0; done
-  done < <(grep -E "$wanted" "$folder/$name.err")
-  return 1
-}
-for name in "${cases[@]}"; do
-  { read -r wanted; read -r text; read -r what; } <"$folder/$name.expect"
-  said=$(grep -E -m 1 "$wanted" "$folder/$name.err")
-  if [ -f "$folder/$name.edited" ] || [ ! -s "$folder/$name.program" ]; then ok 1 "$name: the defect could not be planted"
-  elif [[ $wanted == *result* ]] && grep -q '^not ok' "$folder/$name.out"; then ok 0 "$what: a wrong result"
-  else reported "$name" "$wanted" "$text"; ok $? "$what: ${said:0:150}"; fi || { diag "exit status $(cat "$folder/$name.status")"; head -n 4 "$folder/$name.err" "$folder/$name.log" | cut -c1-300 | sed 's/^/# /'; }
-done
-
-for seed in 0 1 2 3 4 5 6 7; do
-  EMU_SEED=$seed build/check/tests/hopper_window >"$folder/out" 2>"$folder/err"
-  ok $(($? != 0 || $(grep -c '^emulator' "$folder/err") > 0)) "the window as it is, seed $seed"
-  EMU_SEED=$seed build/check/tests/hopper_blocks >"$folder/out" 2>"$folder/err"
-  ok $(($? != 0 || $(grep -c '^emulator' "$folder/err") > 0)) "clusters as they are, seed $seed"
-done
+find_planted
+clean hopper_window 'the window'
+clean hopper_blocks 'clusters'
 done_testing
