@@ -35,7 +35,7 @@ plant no_expect $cluster 's/ptx_mbarrier_arrive_expect_tx\(there, STAGE\); \/\*/
 plant own_mask $cluster 's/there, 3\)/there, 1 << rank)/' 'wait for the phase of parity 0 .*8192 bytes missing' 'ptx_mbarrier_wait(full' 'a multicast to the own block alone'
 plant wide_mask $cluster 's/there, 3\)/there, 7)/' 'multicast|cluster' 'ptx_tensor_load_multicast' 'a multicast to a block that is not there'
 plant same_half $cluster 's/tile \* PIXELS \+ rank \* PIXELS \/ 2\}/tile * PIXELS}/' 'result' '' 'the same half loaded twice'
-plant no_remote_arrival $cluster 's/ptx_mbarrier_arrive_cluster\(empty_there \+ 8 \* stage\)/(void)empty_there/' 'wait for the phase of parity 0 .*4 of 8 arrivals' 'ptx_mbarrier_wait(empty' 'the other block not told that a stage is empty'
+plant no_remote_arrival $cluster 's/ptx_mbarrier_arrive_cluster\(empty_there \+ 8 \* stage\)/(void)empty_there/' 'waits? for the phase of parity 0 .*4 of 8 arrivals' 'ptx_mbarrier_wait(empty' 'the other block not told that a stage is empty'
 plant refilled $cluster 's/ptx_mbarrier_arrive_cluster\(empty_there \+ 8 \* stage\)/(void)empty_there/; s/init\(full, empty, 2 \*/init(full, empty, 1 */' 'race: .*a copy into it' 'ptx_tensor_load_multicast' 'a stage filled that the other block has not released'
 plant own_refilled $cluster 's/          ptx_mbarrier_arrive\(empty.*?\n//; s/init\(full, empty, 2 \*/init(full, empty, 1 */' 'race: .*a copy into it|1 arrival too many|nobody has waited for the one before' '' 'a stage filled that the own block has not released'
 plant no_init_barrier $cluster 's/cluster_sync\(\); (\/\* the mbarriers of both)/__syncthreads(); $1/' 'mbarrier' '' 'mbarriers of the other block used before they are there'

@@ -73,13 +73,12 @@ static bool waits_together(const emu_thread *a, const emu_thread *b) {
 }
 
 /* One line for each place where threads wait. */
-void emu_report_deadlock(emu_worker *w) {
-  const emu_block *b = w->block;
-  enum { MOST_LINES = 10 };
-  if (!emu_report_begin(w->launch, cudaErrorLaunchFailure, "deadlock: no thread of block (%u,%u,%u) can go on; %u of %u threads have exited", b->index.x,
-                        b->index.y, b->index.z, b->thread_count - b->alive, b->thread_count))
-    return;
-  int lines = 0;
+enum { MOST_LINES = 10 };
+
+/* What the threads of a block wait for, a line a place. Of a cluster the blocks are named. */
+static void report_waits(const emu_block *b, int *lines) {
+  char block[64] = "";
+  if (b->team_size > 1) snprintf(block, sizeof block, " of block (%u,%u,%u)", b->index.x, b->index.y, b->index.z);
   for (const emu_thread *t = b->threads, *end = t + b->thread_count; t < end; t++) {
     bool seen = !waits(t);
     for (const emu_thread *earlier = b->threads; earlier < t && !seen; earlier++) seen = waits(earlier) && waits_together(earlier, t);
@@ -90,19 +89,30 @@ void emu_report_deadlock(emu_worker *w) {
         count++;
         lanes |= 1u << u->lane;
       }
-    if (++lines > MOST_LINES) continue;
+    if (++*lines > MOST_LINES) continue;
+    const char *threads = count == 1 ? "" : "s", *wait = count == 1 ? "s" : "";
     char missing[160];
     if (t->state == EMU_WAIT_MBARRIER) {
       emu_mbarrier_describe(t, missing, sizeof missing);
-      emu_report_line("%u thread%s wait%s for the phase of parity %u at %s:%d, first (%u,%u,%u): %s", count, count == 1 ? "" : "s", count == 1 ? "s" : "",
-                      t->parity, t->where.file, t->where.line, t->index.x, t->index.y, t->index.z, missing);
+      emu_report_line("%u thread%s%s wait%s for the phase of parity %u at %s:%d, first (%u,%u,%u): %s", count, threads, block, wait, t->parity, t->where.file,
+                      t->where.line, t->index.x, t->index.y, t->index.z, missing);
     } else if (t->state != EMU_WAIT_WARP)
-      emu_report_line("%u thread%s wait%s in %s at %s:%d, first (%u,%u,%u)", count, count == 1 ? "" : "s", count == 1 ? "s" : "", t->what, t->where.file,
-                      t->where.line, t->index.x, t->index.y, t->index.z);
+      emu_report_line("%u thread%s%s wait%s in %s at %s:%d, first (%u,%u,%u)", count, threads, block, wait, t->what, t->where.file, t->where.line, t->index.x,
+                      t->index.y, t->index.z);
     else
-      emu_report_line("lanes 0x%08x wait in %s at %s:%d, first (%u,%u,%u): mask 0x%08x, missing 0x%08x", lanes, t->what, t->where.file, t->where.line,
+      emu_report_line("lanes 0x%08x%s wait in %s at %s:%d, first (%u,%u,%u): mask 0x%08x, missing 0x%08x", lanes, block, t->what, t->where.file, t->where.line,
                       t->index.x, t->index.y, t->index.z, t->mask, t->mask & ~lanes & ~t->warp->exited);
   }
+}
+
+void emu_report_deadlock(emu_worker *w) {
+  const emu_block *b = w->block;
+  const unsigned threads = b->team_size * b->thread_count;
+  if (!emu_report_begin(w->launch, cudaErrorLaunchFailure, "deadlock: no thread of %s (%u,%u,%u) can go on; %u of %u threads have exited",
+                        b->team_size > 1 ? "the cluster of block" : "block", b->index.x, b->index.y, b->index.z, threads - w->alive, threads))
+    return;
+  int lines = 0;
+  for (unsigned rank = 0; rank < b->team_size; rank++) report_waits(&b->team[rank], &lines);
   if (lines > MOST_LINES) emu_report_line("and %d more places", lines - MOST_LINES);
 }
 
