@@ -47,8 +47,16 @@ plant own_sums $cluster 's/ptx_mapa\(stages \+ IN, rank \^ 1\)/stages + IN/' 'no
 plant sums_bytes $cluster 's/(sums_there, SENT)/$1 + 16/' 'wait for the phase of parity 0 .*16 bytes missing' 'ptx_mbarrier_wait(sums' 'more sums expected than come'
 plant no_source_barrier $cluster 's/  cluster_sync\(\); \/\* what was sent.*?\n//; s/    ptx_mbarrier_wait\(sums_there, 0\);\n/    if (rank == 1) ptx_mbarrier_wait(sums_there, 0);\n/' 'uninitialised|ends while|has exited' '' 'a block that ends before its sums have been read'
 
+neighbours=tests/hopper_neighbours.cu
+plant numbers_early $neighbours 's/  cluster_sync\(\); \/\* all numbers/  __syncthreads(); \/\* all numbers/' '(race|uninitialised): .*of another block' 'ptx_ld_cluster' "the neighbour's numbers read before they are there"
+plant sums_early $neighbours 's/  cluster_sync\(\); \/\* all sums/  __syncthreads(); \/\* all sums/' '(race|uninitialised): .*shared unsigned .*sums|has exited' 'sums[' "sums read before the neighbour has left them"
+plant overwritten $neighbours 's/ptx_shared_address\(sums/ptx_shared_address(numbers/' 'race: .*of another block' 'ptx_st_cluster' 'numbers overwritten that the neighbour still reads'
+plant still_read $neighbours 's/(  ptx_st_cluster)/  numbers[i + 3] = 0;\n$1/' 'race: .*another block of the cluster (read|wrote)' 'numbers[i + 3] = 0' "the own numbers changed while the neighbour reads them"
+plant beyond $neighbours 's/(ptx_ld_cluster\(ptx_mapa\(ptx_shared_address\(numbers \+ )i/$1i + 4 * WORDS/' 'out-of-bounds: .*of another block' 'ptx_ld_cluster' "behind the neighbour's arrays"
+
 find_planted
 clean hopper_first_layer 'the first layer'
 clean hopper_wgrad 'wgrad'
 clean hopper_cluster 'clusters'
+clean hopper_neighbours 'neighbours'
 done_testing

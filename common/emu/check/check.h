@@ -6,6 +6,7 @@
  *   check_arrays.c  arrays inside an allocation and their names
  *   check_order.c   order between the blocks of a launch, by fences and atomics
  *   check_engines.c copy engine and tensor cores: mbarriers, bulk copies, wgmma, the proxy fence
+ *   check_cluster.c blocks of a cluster in each other's shared memory
  *   check_overlap.c launches that begin before the one before them has ended
  *   check_bounds.c  an index beyond its array's size
  *   check_report.c  defects: collected during a launch, printed when it ends */
@@ -35,8 +36,8 @@ typedef struct emu_other {
   long long block; /* -1: the same block; -2: several blocks; EMU_EARLIER */
 } emu_other;
 
-enum { EMU_COPY = -2, EMU_TENSOR_CORES = -3, EMU_STORE = -4 }; /* in place of a thread */
-enum { EMU_EARLIER = -3 };                                     /* in place of a block: an earlier launch */
+enum { EMU_COPY = -2, EMU_TENSOR_CORES = -3, EMU_STORE = -4, EMU_VISITOR = -5 }; /* in place of a thread */
+enum { EMU_EARLIER = -3 };                                                       /* in place of a block: an earlier launch */
 
 /* Notes a defect of the running thread. `array` says where: name and byte. Printed at the end of the launch. */
 void emu_check_note(emu_defect_kind kind, const void *pc, const emu_other *other, const char *array, ...) __attribute__((format(printf, 4, 5)));
@@ -122,6 +123,7 @@ typedef struct emu_cell {
   bool written;
   bool atomic : 1, split : 1;
   bool pending : 1; /* a copy into it is under way */
+  bool visited : 1; /* another block of the cluster has read it */
 } emu_cell;
 
 /* One warp's reads of a cell. */
@@ -130,20 +132,21 @@ typedef struct emu_reads {
 } emu_reads;
 
 /* Who else than warps has a clock (check_engines.c): each mbarrier, for the copies that report to it; each warp's part of
- * a wgmma; a warpgroup's bulk stores. */
+ * a wgmma; a warpgroup's bulk stores; each other block of the cluster. */
 enum {
   EMU_MBARRIERS = 32,
   EMU_WARPGROUPS = EMU_MAX_THREADS / 128,
   EMU_OF_MBARRIER = EMU_WARPS,
   EMU_OF_TENSOR = EMU_OF_MBARRIER + EMU_MBARRIERS,
   EMU_OF_STORE = EMU_OF_TENSOR + EMU_WARPS,
-  EMU_AGENTS = EMU_OF_STORE + EMU_WARPGROUPS
+  EMU_OF_VISITOR = EMU_OF_STORE + EMU_WARPGROUPS,
+  EMU_AGENTS = EMU_OF_VISITOR + EMU_MAX_CLUSTER
 };
 
-/* An mbarrier: what those who arrive in this phase know, and what those who wait for the last one learn. */
+/* An mbarrier: what those who arrive in this phase know of each block of the cluster, and what those who wait for the last one learn. */
 typedef struct emu_phases {
   uint32_t offset, over; /* phases that are over */
-  uint32_t arrived[EMU_AGENTS], knows[EMU_AGENTS];
+  uint32_t arrived[EMU_MAX_CLUSTER][EMU_AGENTS], knows[EMU_MAX_CLUSTER][EMU_AGENTS];
 } emu_phases;
 
 /* ---- order between blocks ---- */
@@ -165,12 +168,12 @@ enum { EMU_CACHED = 16 };
 typedef struct emu_checker {
   emu_worker *worker;
   uintptr_t arena;
-  const uint8_t *shared_allowed;                    /* of each 4 bytes of the arena: which may be touched, this launch */
-  uint32_t stamp;                                   /* of its block */
-  uint32_t block;                                   /* its block's word in emu_seen */
-  bool fenced;                                      /* the block has run __threadfence */
-  emu_cell *cells;                                  /* one for each 4 bytes, then one for each byte */
-  emu_reads *reads[EMU_WARPS + 2 * EMU_WARPGROUPS]; /* the same for each warp; then of tensor cores, of stores */
+  const uint8_t *shared_allowed;                                      /* of each 4 bytes of the arena: which may be touched, this launch */
+  uint32_t stamp;                                                     /* of its block */
+  uint32_t block;                                                     /* its block's word in emu_seen */
+  bool fenced;                                                        /* the block has run __threadfence */
+  emu_cell *cells;                                                    /* one for each 4 bytes, then one for each byte */
+  emu_reads *reads[EMU_WARPS + 2 * EMU_WARPGROUPS + EMU_MAX_CLUSTER]; /* the same for each warp; then of tensor cores, of stores, of visitors */
   /* clock[a][b]: up to where warp a has seen what warp or engine b did. Its own time is clock[a][a] + 1: what its lanes did since they last met. */
   uint32_t clock[EMU_WARPS][EMU_AGENTS];
   bool engines;                                 /* this block has used one: what follows means something */
@@ -179,7 +182,10 @@ typedef struct emu_checker {
   emu_phases mbarrier[EMU_MBARRIERS];
   int mbarriers;
   uint32_t stores[EMU_WARPGROUPS];
-  emu_shadow cache[EMU_CACHED]; /* copies, found by address bits 12 to 15 */
+  unsigned rank, team_size;                     /* in its cluster */
+  uint32_t (*of_others)[EMU_WARPS][EMU_AGENTS]; /* of each other block of the cluster: what this one's warps know of it */
+  uint32_t visits[EMU_MAX_CLUSTER];             /* time of each other block's accesses here */
+  emu_shadow cache[EMU_CACHED];                 /* copies, found by address bits 12 to 15 */
 
   /* check_order.c: published[a][b], once the block has fenced: up to where what warp b did is published, as far as warp a knows. */
   uint32_t published[EMU_WARPS][EMU_WARPS];
@@ -238,15 +244,17 @@ const void *emu_site_pc(emu_site where);
 /* check_engines.c */
 void emu_engines_begin_block(emu_checker *c);
 void emu_engines_meet(emu_checker *c, uint32_t warps, int count);
-bool emu_engines_readers_done(const emu_checker *c, const emu_cell *cell, size_t index, unsigned warp, unsigned *engine);
+bool emu_engines_readers_done(const emu_checker *c, const emu_cell *cell, size_t index, const uint32_t *known, emu_other *other);
+int emu_writer(const emu_cell *cell); /* as emu_other has it */
 void emu_engines_mbarrier_init(emu_block *block, uint32_t offset);
-void emu_engines_mbarrier_arrive(emu_thread *t, emu_block *block, uint32_t offset);
+void emu_engines_mbarrier_arrive(emu_thread *t, emu_block *block, uint32_t offset, emu_site where);
 void emu_engines_mbarrier_phase(emu_block *block, uint32_t offset);
 void emu_engines_mbarrier_passed(emu_thread *t, uint32_t offset);
-void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, emu_site where);
+void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
 void emu_engines_bulk_arrived(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
 void emu_engines_bulk_global(const void *address, size_t bytes, bool writes, emu_site where);
-void emu_engines_store_issued(uint32_t shared, uint32_t bytes, emu_site where);
+void emu_engines_store_issued(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number);
+void emu_engines_bulk_sent(emu_thread *t, unsigned number, emu_block *to, uint32_t mbarrier);
 void emu_engines_store_waited(emu_thread *t);
 void emu_engines_wgmma_issued(const struct emu_wgmma_record *what, unsigned group, emu_site where);
 void emu_engines_wgmma_waited(emu_block *block, unsigned warpgroup, unsigned done);
@@ -254,3 +262,12 @@ void emu_engines_proxy_fence(emu_thread *t);
 bool emu_engines_see(emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc); /* theirs: looked at, nothing else to do */
 void emu_engines_switch(emu_worker *w);
 emu_checker *emu_checker_of(const emu_block *block);
+
+/* check_cluster.c */
+void emu_cluster_begin_block(emu_checker *c, unsigned rank, unsigned team_size);
+void emu_cluster_meet(emu_checker *c, uint32_t warps, int count);
+void emu_cluster_barrier(emu_block *team);
+bool emu_cluster_access(emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc); /* false: it is nowhere in the cluster */
+void emu_cluster_mbarrier(emu_checker *c, const emu_block *block, uint32_t offset, const char *what, const void *pc);
+/* What warp w of c's block knows of a block of the cluster. */
+static inline uint32_t *emu_known(emu_checker *c, unsigned rank, unsigned w) { return rank == c->rank ? c->clock[w] : c->of_others[rank][w]; }

@@ -8,7 +8,7 @@
  * Copy engine and tensor cores see shared memory through another proxy than the threads' loads and stores (PTX: Memory Consistency Model, Proxies). What a
  * thread has written reaches them by fence.proxy.async: of the writer, after it wrote; or of the one who issues, after it knows of the write.
  *
- * Not seen: order of what blocks of a cluster do in each other's shared memory (bounds and unwritten bytes are); which of a warp's lanes arrived at an mbarrier;
+ * Not seen: which of a warp's lanes arrived at an mbarrier;
  * two threads of a warpgroup that store and wait each for itself. */
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +43,9 @@ void emu_engines_switch(emu_worker *w) {
 /* ---- time ---- */
 
 void emu_engines_begin_block(emu_checker *c) {
+  emu_cluster_begin_block(c, emu_this_worker->block->rank, emu_this_worker->team_size);
   if (!c->engines) return;
-  c->engines = false;
+  c->engines = c->team_size > 1;
   c->mbarriers = 0;
   for (int w = 0; w < EMU_WARPS; w++) memset(&c->clock[w][EMU_WARPS], 0, (EMU_AGENTS - EMU_WARPS) * sizeof c->clock[w][0]);
   memset(c->fenced_known, 0, sizeof c->fenced_known);
@@ -58,6 +59,7 @@ void emu_engines_meet(emu_checker *c, uint32_t set, int warps) {
       if (c->clock[a][b] > known[b]) known[b] = c->clock[a][b];
   for (int a = 0; a < warps; a++)
     if (set >> a & 1) memcpy(&c->clock[a][EMU_WARPS], known + EMU_WARPS, (EMU_AGENTS - EMU_WARPS) * sizeof *known);
+  if (c->team_size > 1) emu_cluster_meet(c, set, warps);
 }
 
 static void learn(uint32_t *know, const uint32_t *from) {
@@ -65,16 +67,29 @@ static void learn(uint32_t *know, const uint32_t *from) {
     if (from[i] > know[i]) know[i] = from[i];
 }
 
-bool emu_engines_readers_done(const emu_checker *c, const emu_cell *cell, size_t index, unsigned warp, unsigned *engine) {
+int emu_writer(const emu_cell *cell) {
+  if (cell->write_thread < EMU_MAX_THREADS) return cell->write_thread;
+  return cell->write_thread / EMU_WARP < EMU_OF_VISITOR ? EMU_COPY : EMU_VISITOR;
+}
+
+static bool reader_done(const emu_checker *c, unsigned reader, size_t index, bool done, int who, emu_other *other) {
+  if (!done) *other = (emu_other){EMU_READ, emu_long_pc(c->reads[EMU_WARPS + reader][index].pc), who, -1};
+  return done;
+}
+
+bool emu_engines_readers_done(const emu_checker *c, const emu_cell *cell, size_t index, const uint32_t *known, emu_other *other) {
   for (unsigned left = cell->engines; left != 0; left &= left - 1) {
-    *engine = (unsigned)__builtin_ctz(left);
-    const uint32_t time = c->reads[EMU_WARPS + *engine][index].clock;
-    if (*engine >= EMU_WARPGROUPS) {
-      if (time > c->clock[warp][EMU_OF_STORE + *engine - EMU_WARPGROUPS]) return false;
-      continue;
-    }
-    for (unsigned i = 4 * *engine; i < 4 * *engine + 4; i++)
-      if (time > c->clock[warp][EMU_OF_TENSOR + i]) return false;
+    const unsigned engine = (unsigned)__builtin_ctz(left);
+    const uint32_t time = c->reads[EMU_WARPS + engine][index].clock;
+    bool done = true;
+    if (engine >= EMU_WARPGROUPS) done = time <= known[EMU_OF_STORE + engine - EMU_WARPGROUPS];
+    else
+      for (unsigned i = 4 * engine; i < 4 * engine + 4; i++) done &= time <= known[EMU_OF_TENSOR + i];
+    if (!reader_done(c, engine, index, done, engine < EMU_WARPGROUPS ? EMU_TENSOR_CORES : EMU_STORE, other)) return false;
+  }
+  for (unsigned rank = 0; rank < c->team_size && cell->visited; rank++) {
+    const unsigned reader = 2 * EMU_WARPGROUPS + rank;
+    if (!reader_done(c, reader, index, c->reads[EMU_WARPS + reader][index].clock <= known[EMU_OF_VISITOR + rank], EMU_VISITOR, other)) return false;
   }
   return true;
 }
@@ -96,16 +111,22 @@ void emu_engines_mbarrier_init(emu_block *block, uint32_t offset) {
   emu_phases *p = phases_at(c, offset);
   if (p == NULL && c->mbarriers == EMU_MBARRIERS) return; /* more than we keep account of: what reports to it is never known */
   if (p == NULL) p = &c->mbarrier[c->mbarriers++];
-  *p = (emu_phases){.offset = offset};
+  p->offset = offset;
+  p->over = 0;
+  for (unsigned rank = 0; rank < c->team_size; rank++) {
+    memset(p->arrived[rank], 0, sizeof p->arrived[rank]);
+    memset(p->knows[rank], 0, sizeof p->knows[rank]);
+  }
 }
 
-void emu_engines_mbarrier_arrive(emu_thread *t, emu_block *block, uint32_t offset) {
-  emu_checker *c = emu_checker_of(block);
-  emu_phases *p = phases_at(c, offset);
-  if (p == NULL || t->block != block) return;
+void emu_engines_mbarrier_arrive(emu_thread *t, emu_block *block, uint32_t offset, emu_site where) {
+  emu_checker *there = emu_checker_of(block), *c = emu_checker_of(t->block);
+  emu_phases *p = phases_at(there, offset);
+  if (c != there) emu_cluster_mbarrier(c, block, offset, "an arrival at it", emu_site_pc(where));
+  if (p == NULL) return;
   const unsigned w = t->number / EMU_WARP;
   c->clock[w][w]++; /* what it did up to now is over */
-  learn(p->arrived, c->clock[w]);
+  for (unsigned rank = 0; rank < c->team_size; rank++) learn(p->arrived[rank], emu_known(c, rank, w));
 }
 
 void emu_engines_mbarrier_phase(emu_block *block, uint32_t offset) {
@@ -113,16 +134,16 @@ void emu_engines_mbarrier_phase(emu_block *block, uint32_t offset) {
   emu_phases *p = phases_at(c, offset);
   if (p == NULL) return;
   p->over++;
-  memcpy(p->knows, p->arrived, sizeof p->knows);
+  memcpy(p->knows, p->arrived, c->team_size * sizeof p->knows[0]);
 }
 
 void emu_engines_mbarrier_passed(emu_thread *t, uint32_t offset) {
   emu_checker *c = emu_checker_of(t->block);
   const emu_phases *p = phases_at(c, offset);
+  const unsigned w = t->number / EMU_WARP;
   if (p == NULL) return;
-  uint32_t *known = c->clock[t->number / EMU_WARP];
-  learn(known, p->knows);
-  known[EMU_OF_MBARRIER + (p - c->mbarrier)] = p->over;
+  for (unsigned rank = 0; rank < c->team_size; rank++) learn(emu_known(c, rank, w), p->knows[rank]);
+  c->clock[w][EMU_OF_MBARRIER + (p - c->mbarrier)] = p->over;
 }
 
 /* ---- ranges of shared memory, cell by cell ---- */
@@ -150,29 +171,25 @@ static void note_race(const emu_checker *c, size_t offset, const emu_other *othe
   emu_check_note(EMU_RACE, pc, other, "%s: %s", what, place);
 }
 
-void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, emu_site where) {
-  emu_checker *c = emu_checker_of(block);
+void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where) {
+  emu_checker *c = emu_checker_of(block), *issuer = emu_checker_of(emu_self->block);
   const void *pc = emu_site_pc(where);
   c->engines = true;
   if (!inside(c, shared, bytes, "a copy into it", pc)) return;
-  const bool own = block == emu_self->block;
-  const unsigned w = own_warp();
+  if (c != issuer) emu_cluster_mbarrier(issuer, block, mbarrier, "a copy that reports to it", pc);
+  const unsigned w = c == issuer ? own_warp() : EMU_WARPS, thread = c == issuer ? emu_self->number : EMU_MAX_THREADS; /* else: no warp, no thread of its */
+  const uint32_t *known = emu_known(issuer, block->rank, own_warp());
   for (size_t group = shared / 4; group < (shared + bytes) / 4; group++) {
     emu_cell *cell = cell_of(c, group);
-    unsigned engine;
-    if (own && cell->written && cell->write_clock > c->clock[w][cell->write_thread / EMU_WARP] && cell->write_thread != emu_self->number) {
-      const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), cell->write_thread < EMU_MAX_THREADS ? cell->write_thread : EMU_COPY, -1};
+    emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), emu_writer(cell), -1};
+    if (cell->written && cell->write_clock > known[cell->write_thread / EMU_WARP] && cell->write_thread != thread)
       note_race(c, 4 * group, &other, "a copy into it", pc);
-    }
-    if (own && cell->engines != 0 && !emu_engines_readers_done(c, cell, group, w, &engine)) {
-      const emu_other other = {EMU_READ, emu_long_pc(c->reads[EMU_WARPS + engine][group].pc), engine < EMU_WARPGROUPS ? EMU_TENSOR_CORES : EMU_STORE, -1};
-      note_race(c, 4 * group, &other, "a copy into it", pc);
-    }
-    for (uint32_t left = own ? cell->readers : 0; left != 0; left &= left - 1) {
+    if (!emu_engines_readers_done(c, cell, group, known, &other)) note_race(c, 4 * group, &other, "a copy into it", pc);
+    for (uint32_t left = cell->readers; left != 0; left &= left - 1) {
       const unsigned r = (unsigned)__builtin_ctz(left);
       const emu_reads *reads = &c->reads[r][group];
-      if (c->clock[w][r] >= reads->clock || (r == w && reads->lanes == 1u << emu_self->lane)) continue;
-      const emu_other other = {EMU_READ, emu_long_pc(reads->pc), (int)(r * EMU_WARP) + __builtin_ctz(reads->lanes), -1};
+      if (known[r] >= reads->clock || (r == w && reads->lanes == 1u << emu_self->lane)) continue;
+      other = (emu_other){EMU_READ, emu_long_pc(reads->pc), (int)(r * EMU_WARP) + __builtin_ctz(reads->lanes), -1};
       note_race(c, 4 * group, &other, "a copy into it", pc);
       break;
     }
@@ -204,7 +221,7 @@ static void engine_reads(emu_checker *c, size_t group, unsigned engine, uint32_t
     emu_shared_describe_at(c, 4 * group, place, sizeof place);
     emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s: %s%s", what, place, cell->pending ? ", a copy that nobody has waited for" : "");
   } else if (cell->write_clock > c->clock[w][by] && cell->write_thread != emu_self->number) {
-    const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), by < EMU_WARPS ? cell->write_thread : EMU_COPY, -1};
+    const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), emu_writer(cell), -1};
     note_race(c, 4 * group, &other, what, pc);
   } else if (by < EMU_WARPS && cell->write_clock > 0 && cell->fences == c->fences_of[cell->write_thread] && cell->write_clock > c->fenced_known[w][by]) {
     const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), cell->write_thread, -1};
@@ -218,14 +235,22 @@ static void engine_reads(emu_checker *c, size_t group, unsigned engine, uint32_t
 
 /* ---- stores ---- */
 
-void emu_engines_store_issued(uint32_t shared, uint32_t bytes, emu_site where) {
+void emu_engines_store_issued(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number) {
   emu_checker *c = emu_checking;
   const void *pc = emu_site_pc(where);
   const unsigned g = emu_self->number / 128;
   c->engines = true;
   if (!inside(c, shared, bytes, "a store from it", pc)) return;
-  c->stores[g]++;
+  *number = ++c->stores[g];
   for (size_t group = shared / 4; group < (shared + bytes) / 4; group++) engine_reads(c, group, EMU_WARPGROUPS + g, c->stores[g], "a store from it", pc);
+}
+
+/* Those who wait for the copy at the other end know that its source has been read. */
+void emu_engines_bulk_sent(emu_thread *t, unsigned number, emu_block *to, uint32_t mbarrier) {
+  emu_phases *p = phases_at(emu_checker_of(to), mbarrier);
+  if (p == NULL) return;
+  uint32_t *known = &p->arrived[t->block->rank][EMU_OF_STORE + t->number / 128];
+  if (*known < number) *known = number;
 }
 
 void emu_engines_store_waited(emu_thread *t) {
@@ -248,24 +273,7 @@ void emu_engines_proxy_fence(emu_thread *t) {
 
 /* ---- accesses of threads that are not to their own shared memory ---- */
 
-/* Another block's shared memory: bounds, and whether anybody has written there. */
-static void touch_other(emu_checker *c, size_t offset, size_t bytes, emu_access_kind kind, const void *pc) {
-  const bool reads = emu_reads_memory(kind);
-  if (!inside(c, (uint32_t)offset & ~3u, (uint32_t)bytes, reads ? "a read by another block of the cluster" : "a write by another block of the cluster", pc))
-    emu_abandon_block();
-  for (size_t group = offset / 4; group < (offset + bytes + 3) / 4; group++) {
-    emu_cell *cell = cell_of(c, group);
-    if (reads && !cell->written && !cell->split) {
-      char place[200];
-      emu_shared_describe_at(c, 4 * group, place, sizeof place);
-      emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s of another block of the cluster%s", place, cell->pending ? ", a copy that nobody has waited for" : "");
-    }
-    if (!reads) *cell = (emu_cell){.stamp = c->stamp, .written = true, .write_pc = emu_short_pc(pc)};
-  }
-}
-
 bool emu_engines_see(emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc) {
-  const emu_block *b = emu_self->block;
   if (address < emu_self->busy_end && address + bytes > emu_self->busy_start) {
     const emu_site at = emu_wgmma_working_on(address, bytes);
     if (at.file != NULL) {
@@ -274,10 +282,7 @@ bool emu_engines_see(emu_checker *c, uintptr_t address, size_t bytes, emu_access
       return true;
     }
   }
-  const uintptr_t among = address - (uintptr_t)b->team[0].arena;
-  if (b->team_size == 1 || among >= (uintptr_t)b->team_size * EMU_ARENA || address - c->arena < EMU_ARENA) return false;
-  touch_other(emu_checker_of(&b->team[among / EMU_ARENA]), among % EMU_ARENA, bytes, kind, pc);
-  return true;
+  return emu_cluster_access(c, address, bytes, kind, pc);
 }
 
 /* ---- wgmma ---- */

@@ -77,8 +77,8 @@ static inline bool readers_done(emu_checker *c, const emu_cell *cell, size_t gro
     const emu_reads *reads = &c->reads[r][group];
     if (reads->clock > v->known[r] && (r != v->warp || reads->lanes != v->lane)) return false;
   }
-  unsigned engine;
-  return cell->engines == 0 || emu_engines_readers_done(c, cell, group, v->warp, &engine);
+  emu_other other;
+  return (cell->engines == 0 && !cell->visited) || emu_engines_readers_done(c, cell, group, v->known, &other);
 }
 
 /* A word of shared memory that this thread may write, as all who wrote or read it did so before: notes the write. */
@@ -284,6 +284,8 @@ static const emu_tool checker = {
     .wgmma_issued = emu_engines_wgmma_issued,
     .wgmma_waited = emu_engines_wgmma_waited,
     .proxy_fence = emu_engines_proxy_fence,
+    .bulk_sent = emu_engines_bulk_sent,
+    .cluster_barrier = emu_cluster_barrier,
     .async_issue = async_issue,
     .async_done = async_done,
     .dying = dying,

@@ -80,8 +80,8 @@ static void print_other(const defect *d, emu_line where, const emu_call *call) {
     const uint3 t = position((uint64_t)d->other.thread, call->block);
     fprintf(stderr, "thread (%u,%u,%u)", t.x, t.y, t.z);
   }
-  static const char *const engine_name[] = {"a copy", "the tensor cores", "a store"};
-  if (d->other.thread <= EMU_COPY && d->other.thread >= EMU_STORE) fprintf(stderr, "%s", engine_name[EMU_COPY - d->other.thread]);
+  static const char *const engine_name[] = {"a copy", "the tensor cores", "a store", "another block of the cluster"};
+  if (d->other.thread <= EMU_COPY && d->other.thread >= EMU_VISITOR) fprintf(stderr, "%s", engine_name[EMU_COPY - d->other.thread]);
   fprintf(stderr, " %s it", access_name[d->other.access]);
   if (where.line != 0) fprintf(stderr, " at %s:%d", where.file, where.line);
 }

@@ -71,7 +71,7 @@ void emu_checker_create(emu_worker *w) {
   c->worker = w;
   c->shared_allowed = allowed;
   c->cells = pages(ALL_CELLS * sizeof *c->cells);
-  for (int i = 0; i < EMU_WARPS + 2 * EMU_WARPGROUPS; i++) c->reads[i] = pages(ALL_CELLS * sizeof *c->reads[i]);
+  for (int i = 0; i < EMU_WARPS + 2 * EMU_WARPGROUPS + EMU_MAX_CLUSTER; i++) c->reads[i] = pages(ALL_CELLS * sizeof *c->reads[i]);
   w->tool = c;
 }
 
@@ -161,7 +161,7 @@ static void touch(emu_checker *c, size_t index, size_t offset, emu_access_kind k
   }
   const bool both_atomic = kind == EMU_ATOMIC && cell->atomic;
   if (cell->write_clock > c->clock[me][cell->write_thread / EMU_WARP] && cell->write_thread != thread && !both_atomic)
-    note_race(c, offset, cell->atomic ? EMU_ATOMIC : EMU_WRITE, cell->write_thread < EMU_MAX_THREADS ? cell->write_thread : EMU_COPY, cell->write_pc, pc);
+    note_race(c, offset, cell->atomic ? EMU_ATOMIC : EMU_WRITE, emu_writer(cell), cell->write_pc, pc);
   if (emu_reads_memory(kind)) {
     emu_reads *reads = &c->reads[me][index];
     const uint32_t clock = c->clock[me][me] + 1;
@@ -171,10 +171,11 @@ static void touch(emu_checker *c, size_t index, size_t offset, emu_access_kind k
     return;
   }
   if (cell->readers != 0) check_readers(c, cell, index, offset, thread, pc);
-  unsigned engine;
-  if (cell->engines != 0 && !emu_engines_readers_done(c, cell, index, me, &engine))
-    note_race(c, offset, EMU_READ, engine < EMU_WARPGROUPS ? EMU_TENSOR_CORES : EMU_STORE, c->reads[EMU_WARPS + engine][index].pc, pc);
+  emu_other other;
+  if ((cell->engines != 0 || cell->visited) && !emu_engines_readers_done(c, cell, index, c->clock[me], &other))
+    note_race(c, offset, EMU_READ, other.thread, emu_short_pc(other.pc), pc);
   cell->engines = 0;
+  cell->visited = false;
   cell->fences = c->fences_of[thread];
   cell->write_clock = c->clock[me][me] + 1;
   cell->write_pc = emu_short_pc(pc);

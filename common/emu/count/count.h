@@ -56,8 +56,8 @@ emu_thread *emu_step_take_ready(emu_worker *w);
 void emu_step_log(emu_worker *w, const emu_touch *touch);
 
 /* count_engines.c */
-void emu_count_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, emu_site where);
-void emu_count_store_issued(uint32_t shared, uint32_t bytes, emu_site where);
+void emu_count_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
+void emu_count_store_issued(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number);
 void emu_count_bulk_global(const void *address, size_t bytes, bool writes, emu_site where);
 void emu_count_wgmma_issued(const struct emu_wgmma_record *what, unsigned group, emu_site where);
 void emu_count_engines_forget(void);

@@ -35,13 +35,13 @@ static void add(emu_site where, engine_work work, uint64_t times, uint64_t share
   pthread_mutex_unlock(&lock);
 }
 
-void emu_count_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, emu_site where) {
-  (void)block, (void)shared;
+void emu_count_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where) {
+  (void)block, (void)shared, (void)mbarrier;
   add(where, COPY_IN, 1, bytes, 0, 0);
 }
 
-void emu_count_store_issued(uint32_t shared, uint32_t bytes, emu_site where) {
-  (void)shared;
+void emu_count_store_issued(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number) {
+  (void)shared, (void)number;
   add(where, COPY_OUT, 1, bytes, 0, 0);
 }
 

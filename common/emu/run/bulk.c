@@ -20,6 +20,7 @@ typedef struct emu_job {
   job_kind kind;
   emu_thread *thread; /* that issued it */
   unsigned group;     /* of its thread's bulk groups; stores */
+  unsigned number;    /* the tool's; what reads the block's shared memory */
   emu_site where;
   uint32_t shared, to, bytes; /* in the issuer's shared memory; of BETWEEN: to, a cluster's address */
   unsigned char *global;      /* 1-D */
@@ -169,6 +170,7 @@ static void carry_out(job *j) {
     uint32_t to = j->to;
     emu_block *other = emu_shared_home(own, &to);
     memcpy(other->arena + to, own->arena + j->shared, j->bytes);
+    EMU_TELL(bulk_sent, j->thread, j->number, other, j->mbarrier % EMU_ARENA);
     EMU_TELL(bulk_arrived, other, to, j->bytes, j->mbarrier % EMU_ARENA, j->where);
     emu_mbarrier_complete(other, j->mbarrier % EMU_ARENA, j->bytes, j->where);
     return;
@@ -199,19 +201,19 @@ static void issue(const job *made) {
       if (j->blocks >> rank & 1) {
         carried c = {j, &emu_self->block->team[rank], NULL};
         walk(j, poison_piece, &c);
-        EMU_TELL(bulk_issued, c.block, j->shared, j->bytes, j->where);
+        EMU_TELL(bulk_issued, c.block, j->shared, j->bytes, j->mbarrier, j->where);
       }
   if (j->kind == BETWEEN) {
     uint32_t to = j->to;
     emu_block *other = emu_shared_home(emu_self->block, &to);
     memset(other->arena + to, EMU_POISON, j->bytes);
-    EMU_TELL(bulk_issued, other, to, j->bytes, j->where);
+    EMU_TELL(bulk_issued, other, to, j->bytes, j->mbarrier % EMU_ARENA, j->where);
   }
   if (emu_the_tool != NULL && emu_the_tool->bulk_global != NULL && j->kind != BETWEEN) {
     carried c = {j, emu_self->block, NULL};
     walk(j, tell_piece, &c);
   }
-  if (!is_load(j) || j->kind == BETWEEN) EMU_TELL(store_issued, j->shared, j->bytes, j->where);
+  if (!is_load(j) || j->kind == BETWEEN) EMU_TELL(store_issued, j->shared, j->bytes, j->where, &j->number);
   if (emu_late()) return;
   carry_out(j);
   if (is_load(j)) drop(w, j);
@@ -341,10 +343,4 @@ void emu_tensor_store(const void *map, int dims, const int32_t *coordinates, uin
   j.kind = adds ? ADD : STORE;
   j.type = j.map.element_bytes == 4 ? EMU_REDUCE_ADD_F32 : EMU_REDUCE_ADD_F16;
   issue(&j);
-}
-
-void emu_tensor_prefetch(const void *map, const char *file, int line) {
-  emu_tensor_map m;
-  const char *why = emu_tensor_map_read(map, &m);
-  if (why != NULL) emu_fail("prefetch.tensormap at %s:%d: %s", file, line, why);
 }

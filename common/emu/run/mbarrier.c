@@ -89,7 +89,7 @@ void emu_mbarrier_arrive(uint32_t barrier, uint32_t count, const char *file, int
   if (s.pending == 0 && s.missing == 0 && s.unwaited && emu_late())
     emu_fail("mbarrier.arrive at %s:%d: ends a phase of %s, and nobody has waited for the one before", file, line, name(barrier));
   emu_block *block = emu_shared_home(emu_self->block, &barrier);
-  EMU_TELL(mbarrier_arrive, emu_self, block, barrier);
+  EMU_TELL(mbarrier_arrive, emu_self, block, barrier, ((emu_site){file, line}));
   settle(block, barrier, at, &s);
 }
 

@@ -61,13 +61,14 @@ typedef struct emu_tool {
    * it touches in global memory; a store from shared memory, issued and waited for; a wgmma that all threads of a warpgroup have issued, as one of a group;
    * how many groups of a warpgroup are done. */
   void (*mbarrier_init)(emu_block *block, uint32_t offset);
-  void (*mbarrier_arrive)(emu_thread *t, emu_block *block, uint32_t offset);
+  void (*mbarrier_arrive)(emu_thread *t, emu_block *block, uint32_t offset, emu_site where);
   void (*mbarrier_phase)(emu_block *block, uint32_t offset);
   void (*mbarrier_passed)(emu_thread *t, uint32_t offset);
-  void (*bulk_issued)(emu_block *block, uint32_t shared, uint32_t bytes, emu_site where);
+  void (*bulk_issued)(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
   void (*bulk_arrived)(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
   void (*bulk_global)(const void *address, size_t bytes, bool writes, emu_site where);
-  void (*store_issued)(uint32_t shared, uint32_t bytes, emu_site where);
+  void (*store_issued)(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number); /* its number, for bulk_sent */
+  void (*bulk_sent)(emu_thread *t, unsigned number, emu_block *to, uint32_t mbarrier);     /* from block to block: the source has been read */
   void (*store_waited)(emu_thread *t);
   void (*wgmma_issued)(const struct emu_wgmma_record *what, unsigned group, emu_site where);
   void (*wgmma_waited)(emu_block *block, unsigned warpgroup, unsigned done);

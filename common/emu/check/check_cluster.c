@@ -1,0 +1,117 @@
+/* Blocks of a cluster in each other's shared memory. Each block has its own checker; here a warp has, beside its clock's row for its own block, one for each other
+ * block of the cluster (of_others): what it knows of that block's warps, copies and tensor cores. A cluster barrier makes everybody know everything; an arrival
+ * at a block's mbarrier brings what the arriving warp knows of all blocks, a wait there takes it along (check_engines.c). So a multicast into a stage that the
+ * other block still multiplies is found as one in the own block is.
+ *
+ * Loads and stores of a block in another are that block's visits: of one visitor, whichever of its warps made them.
+ *
+ * Not seen: what a thread does between its arrival at a cluster barrier and the last one's; the proxy fence after a visitor's store; races among a visitor's own
+ * warps; accesses of less than 4 bytes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/emu/check/check.h"
+
+void emu_cluster_begin_block(emu_checker *c, unsigned rank, unsigned team_size) {
+  c->rank = rank;
+  c->team_size = team_size;
+  if (team_size == 1) return;
+  if (c->of_others == NULL) c->of_others = calloc(EMU_MAX_CLUSTER, sizeof *c->of_others);
+  if (c->of_others == NULL) abort();
+  c->engines = true;
+  memset(c->of_others, 0, team_size * sizeof *c->of_others);
+  memset(c->visits, 0, sizeof c->visits);
+}
+
+static void learn(uint32_t *know, const uint32_t *from) {
+  for (int i = 0; i < EMU_AGENTS; i++)
+    if (from[i] > know[i]) know[i] = from[i];
+}
+
+void emu_cluster_meet(emu_checker *c, uint32_t set, int warps) {
+  for (unsigned rank = 0; rank < c->team_size; rank++) {
+    if (rank == c->rank) continue;
+    uint32_t known[EMU_AGENTS] = {0};
+    for (int a = 0; a < warps; a++)
+      if (set >> a & 1) learn(known, c->of_others[rank][a]);
+    for (int a = 0; a < warps; a++)
+      if (set >> a & 1) memcpy(c->of_others[rank][a], known, sizeof known);
+  }
+}
+
+void emu_cluster_barrier(emu_block *team) {
+  const unsigned warps = (team->thread_count + EMU_WARP - 1) / EMU_WARP;
+  for (unsigned rank = 0; rank < team->team_size; rank++) {
+    emu_checker *of = emu_checker_of(&team[rank]);
+    if (of->fenced) emu_order_meet(of, ~0u, (int)warps);
+    uint32_t known[EMU_AGENTS] = {0};
+    for (unsigned w = 0; w < warps; w++) of->clock[w][w]++; /* what it did up to now is over */
+    for (unsigned other = 0; other < team->team_size; other++)
+      for (unsigned w = 0; w < warps; w++) learn(known, emu_known(emu_checker_of(&team[other]), rank, w));
+    for (unsigned other = 0; other < team->team_size; other++)
+      for (unsigned w = 0; w < warps; w++) learn(emu_known(emu_checker_of(&team[other]), rank, w), known);
+  }
+}
+
+/* Another block's mbarrier is there for those who know of its initialisation. */
+void emu_cluster_mbarrier(emu_checker *c, const emu_block *block, uint32_t offset, const char *what, const void *pc) {
+  emu_checker *there = emu_checker_of(block);
+  const emu_cell *cell = &there->cells[offset / 4];
+  const uint32_t *known = emu_known(c, block->rank, emu_self->number / EMU_WARP);
+  if (cell->stamp == there->stamp && cell->written && cell->write_clock <= known[cell->write_thread / EMU_WARP]) return;
+  char place[200];
+  emu_shared_describe_at(there, offset, place, sizeof place);
+  emu_check_note(EMU_RACE, pc, NULL, "%s, with no cluster barrier since its initialisation: mbarrier of block (%u,%u,%u), %s", what, block->index.x,
+                 block->index.y, block->index.z, place);
+}
+
+static void visit(emu_checker *c, emu_checker *there, size_t group, emu_access_kind kind, const void *pc) {
+  emu_cell *cell = &there->cells[group];
+  if (cell->stamp != there->stamp) *cell = (emu_cell){.stamp = there->stamp};
+  if (cell->split) return;
+  uint32_t *known = emu_known(c, there->rank, emu_self->number / EMU_WARP);
+  char place[200];
+  emu_shared_describe_at(there, 4 * group, place, sizeof place);
+  if (!emu_writes_memory(kind) && !cell->written)
+    emu_check_note(EMU_UNINITIALISED, pc, NULL, "of another block of the cluster: %s%s", place, cell->pending ? ", a copy that nobody has waited for" : "");
+  emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), emu_writer(cell), -1};
+  bool race = cell->written && cell->write_clock > known[cell->write_thread / EMU_WARP];
+  const uint32_t now = ++there->visits[c->rank];
+  known[EMU_OF_VISITOR + c->rank] = now;
+  if (emu_reads_memory(kind)) {
+    emu_reads **reads = &there->reads[EMU_WARPS + 2 * EMU_WARPGROUPS];
+    for (unsigned rank = 0; rank < c->team_size && !cell->visited; rank++) reads[rank][group] = (emu_reads){0};
+    cell->visited = true;
+    reads[c->rank][group] = (emu_reads){now, 0, emu_short_pc(pc)};
+  } else {
+    for (uint32_t left = cell->readers; left != 0 && !race; left &= left - 1) {
+      const unsigned r = (unsigned)__builtin_ctz(left);
+      const emu_reads *reads = &there->reads[r][group];
+      race = reads->clock > known[r];
+      if (race) other = (emu_other){EMU_READ, emu_long_pc(reads->pc), (int)(r * EMU_WARP) + __builtin_ctz(reads->lanes), -1};
+    }
+    race = race || !emu_engines_readers_done(there, cell, group, known, &other);
+    *cell = (emu_cell){.stamp = there->stamp,
+                       .written = true,
+                       .write_clock = now,
+                       .write_pc = emu_short_pc(pc),
+                       .write_thread = (uint16_t)((EMU_OF_VISITOR + c->rank) * EMU_WARP)};
+  }
+  if (race) emu_check_note(EMU_RACE, pc, &other, "of another block of the cluster: %s", place);
+}
+
+bool emu_cluster_access(emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc) {
+  const emu_block *team = emu_self->block->team;
+  const uintptr_t at = address - (uintptr_t)team->arena;
+  if (c->team_size == 1 || at >= (uintptr_t)c->team_size * EMU_ARENA || address - c->arena < EMU_ARENA) return false;
+  emu_checker *there = emu_checker_of(&team[at / EMU_ARENA]);
+  for (size_t group = at % EMU_ARENA / 4; group < (at % EMU_ARENA + bytes + 3) / 4; group++) {
+    if (c->shared_allowed[group] != 0x0F) {
+      char place[200];
+      emu_shared_describe_at(there, 4 * group, place, sizeof place);
+      EMU_CHECK_STOP(EMU_OUT_OF_BOUNDS, pc, NULL, "of another block of the cluster: %s, %s", place, emu_reads_memory(kind) ? "read" : "write");
+    }
+    visit(c, there, group, kind, pc);
+  }
+  return true;
+}
