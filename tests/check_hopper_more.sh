@@ -53,6 +53,7 @@ plant sums_early $neighbours 's/  cluster_sync\(\); \/\* all sums/  __syncthread
 plant overwritten $neighbours 's/ptx_shared_address\(sums/ptx_shared_address(numbers/' 'race: .*of another block' 'ptx_st_cluster' 'numbers overwritten that the neighbour still reads'
 plant still_read $neighbours 's/(  ptx_st_cluster)/  numbers[i + 3] = 0;\n$1/' 'race: .*another block of the cluster (read|wrote)' 'numbers[i + 3] = 0' "the own numbers changed while the neighbour reads them"
 plant beyond $neighbours 's/(ptx_ld_cluster\(ptx_mapa\(ptx_shared_address\(numbers \+ )i/$1i + 4 * WORDS/' 'out-of-bounds: .*of another block' 'ptx_ld_cluster' "behind the neighbour's arrays"
+plant passed_early $neighbours 's/(  passed\[.*?\n)(  cluster_sync.*?\n)/$2$1/' 'block-race' 'passed[' 'global memory written after the cluster barrier'
 
 find_planted
 clean hopper_first_layer 'the first layer'

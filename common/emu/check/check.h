@@ -207,6 +207,7 @@ void emu_order_release(emu_checker *c, const void *address);                    
 void emu_order_acquire(emu_checker *c, const void *address, bool always);             /* after it; always: of whatever is released there, now or later */
 bool emu_order_knows(emu_checker *c, uint32_t block, unsigned thread, uint32_t when); /* of that write, or of one of EMU_SEVERAL's */
 void emu_order_meet(emu_checker *c, uint32_t warps, int count);
+void emu_order_cluster(emu_checker *const *blocks, unsigned count, unsigned threads); /* all their threads have met */
 void emu_order_end_launch(void);
 static inline uint32_t emu_order_time(const emu_checker *c, const emu_thread *t) {
   const unsigned w = t->number / EMU_WARP;

@@ -41,8 +41,9 @@ void emu_cluster_meet(emu_checker *c, uint32_t set, int warps) {
 
 void emu_cluster_barrier(emu_block *team) {
   const unsigned warps = (team->thread_count + EMU_WARP - 1) / EMU_WARP;
+  emu_checker *blocks[EMU_MAX_CLUSTER];
   for (unsigned rank = 0; rank < team->team_size; rank++) {
-    emu_checker *of = emu_checker_of(&team[rank]);
+    emu_checker *of = blocks[rank] = emu_checker_of(&team[rank]);
     if (of->fenced) emu_order_meet(of, ~0u, (int)warps);
     uint32_t known[EMU_AGENTS] = {0};
     for (unsigned w = 0; w < warps; w++) of->clock[w][w]++; /* what it did up to now is over */
@@ -51,6 +52,7 @@ void emu_cluster_barrier(emu_block *team) {
     for (unsigned other = 0; other < team->team_size; other++)
       for (unsigned w = 0; w < warps; w++) learn(emu_known(emu_checker_of(&team[other]), rank, w), known);
   }
+  emu_order_cluster(blocks, team->team_size, team->thread_count);
 }
 
 /* Another block's mbarrier is there for those who know of its initialisation. */

@@ -173,6 +173,35 @@ void emu_order_release(emu_checker *c, const void *address) {
   free(r);
 }
 
+/* Room for one more of the block's. */
+static acquire *new_acquire(party *p) {
+  if (p->acquire_count == p->acquire_room) {
+    const size_t room = p->acquire_room > 0 ? 2 * p->acquire_room : 4;
+    p->acquires = keep(p->acquires, p->acquire_room * sizeof(acquire), room * sizeof(acquire));
+    p->acquire_room = room;
+  }
+  return &p->acquires[p->acquire_count++];
+}
+
+void emu_order_cluster(emu_checker *const *blocks, unsigned count, unsigned threads) {
+  static uintptr_t meetings;
+  pthread_mutex_lock(&lock);
+  const uintptr_t address = ~meetings++; /* nobody else's */
+  for (unsigned i = 0; i < count && !overflow; i++) {
+    party *p = party_of(blocks[i]);
+    release *r = keep(NULL, 0, sizeof *r + threads * sizeof r->upto[0]);
+    *r = (release){.next = p->releases, .address = address, .number = __atomic_add_fetch(&releases, 1, __ATOMIC_RELAXED)};
+    for (unsigned t = 0; t < threads; t++) r->upto[t] = 2 * blocks[i]->clock[t / EMU_WARP][t / EMU_WARP] + 1;
+    p->releases = r;
+  }
+  for (unsigned i = 0; i < count && !overflow; i++) {
+    party *p = party_of(blocks[i]);
+    if (p->acquire_count == MOST_ACQUIRES) overflow = true;
+    else *new_acquire(p) = (acquire){address, releases + 1, blocks[i]->clock[0][0], 0}; /* all its threads know that warp 0 has come so far */
+  }
+  pthread_mutex_unlock(&lock);
+}
+
 void emu_order_acquire(emu_checker *c, const void *address, bool always) {
   if (!always && __atomic_load_n(&releases, __ATOMIC_RELAXED) == 0) return;
   const unsigned thread = emu_self->number, w = thread / EMU_WARP;
@@ -185,12 +214,7 @@ void emu_order_acquire(emu_checker *c, const void *address, bool always) {
   } else if (p->acquire_count == MOST_ACQUIRES) {
     overflow = true;
   } else {
-    if (p->acquire_count == p->acquire_room) {
-      const size_t room = p->acquire_room > 0 ? 2 * p->acquire_room : 4;
-      p->acquires = keep(p->acquires, p->acquire_room * sizeof now, room * sizeof now);
-      p->acquire_room = room;
-    }
-    p->acquires[p->acquire_count++] = now;
+    *new_acquire(p) = now;
   }
   pthread_mutex_unlock(&lock);
 }
