@@ -256,6 +256,7 @@ static cudaError_t measure_all(session *s) {
   add_latency_probes(&list, &s->bench);
   add_tensor_probes(&list, &s->bench);
   add_hopper_probes(&list, &s->bench);
+  add_box_probes(&list, &s->bench);
   cudaError_t status = cudaSuccess;
   for (int i = 0; i < list.count && !status; i++)
     if (wanted(s, list.probe[i].name)) status = measure(s, &list.probe[i]);

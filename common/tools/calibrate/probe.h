@@ -59,6 +59,7 @@ void add_shared_probes(probe_list *list, const workbench *w);  /* shared.cu: ban
 void add_latency_probes(probe_list *list, const workbench *w); /* latency.cu: one dependent step */
 void add_tensor_probes(probe_list *list, const workbench *w);  /* tensor.cu: fp16 products on tensor cores */
 void add_hopper_probes(probe_list *list, const workbench *w);  /* hopper.cu: launches, bulk copies, clusters */
+void add_box_probes(probe_list *list, const workbench *w);     /* boxes.cu: tensor copies, tiled and im2col */
 
 /* memory.cu. Fills with random bits. */
 cudaError_t fill_random(void *to, size_t bytes);
