@@ -33,7 +33,7 @@ void emu_arrays_mark(const void *pointer, size_t bytes, const char *name) {
   if (count == room) {
     room = room ? 2 * room : 16;
     arrays = realloc(arrays, room * sizeof *arrays);
-    if (arrays == NULL) abort();
+    if (arrays == NULL) emu_no_memory();
   }
   arrays[count] = (array){.start = start, .bytes = bytes};
   snprintf(arrays[count++].name, sizeof arrays->name, "%s", name);

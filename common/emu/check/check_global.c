@@ -49,17 +49,17 @@ static const emu_shadow *nearest(uintptr_t address) {
 
 void emu_shadow_allocated(void *start, size_t bytes, uint64_t serial, bool pinned) {
   emu_shadow *s = calloc(1, sizeof *s);
-  if (s == NULL) abort();
+  if (s == NULL) emu_no_memory();
   *s = (emu_shadow){.start = (uintptr_t)start, .bytes = bytes, .serial = serial};
   emu_pages_take(s);
   s->has_halves = calloc(1, sizeof *s->has_halves);
-  if (s->has_halves == NULL) abort();
+  if (s->has_halves == NULL) emu_no_memory();
   emu_shadow_set(s, 0, bytes, 0, pinned ? 0xFF : 0x0F); /* the host writes pinned memory unseen */
   pthread_mutex_lock(&lock);
   if (count == room) {
     room = room ? 2 * room : 64;
     shadows = realloc(shadows, room * sizeof *shadows);
-    if (shadows == NULL) abort();
+    if (shadows == NULL) emu_no_memory();
   }
   const size_t at = upper_bound(s->start);
   memmove(&shadows[at + 1], &shadows[at], (count - at) * sizeof *shadows);

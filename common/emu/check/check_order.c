@@ -62,7 +62,7 @@ static void *keep(void *old, size_t old_bytes, size_t new_bytes) {
   bytes += new_bytes - old_bytes;
   if (bytes > MOST_BYTES) overflow = true;
   void *p = realloc(old, new_bytes);
-  if (p == NULL) abort();
+  if (p == NULL) emu_no_memory();
   return p;
 }
 
@@ -149,7 +149,7 @@ void emu_order_release(emu_checker *c, const void *address) {
   if (!c->fenced) return;
   const unsigned thread = emu_self->number, w = thread / EMU_WARP, threads = emu_self->block->thread_count;
   release *r = calloc(1, sizeof *r + threads * sizeof r->upto[0]);
-  if (r == NULL) abort();
+  if (r == NULL) emu_no_memory();
   r->address = (uintptr_t)address;
   bool any = false;
   for (unsigned i = 0; i < threads; i++) {
@@ -244,7 +244,7 @@ static void add_place(place_list *list, uintptr_t address, uint64_t number) {
   if (list->count == list->room) {
     list->room = list->room > 0 ? 2 * list->room : 16;
     list->at = realloc(list->at, list->room * sizeof *list->at);
-    if (list->at == NULL) abort();
+    if (list->at == NULL) emu_no_memory();
   }
   list->at[list->count++] = (place){address, number};
 }

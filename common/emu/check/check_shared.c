@@ -61,13 +61,13 @@ void emu_shared_describe_at(const emu_checker *c, size_t offset, char *text, siz
 
 static void *pages(size_t bytes) {
   void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) abort();
+  if (p == MAP_FAILED) emu_no_memory();
   return p;
 }
 
 void emu_checker_create(emu_worker *w) {
   emu_checker *c = calloc(1, sizeof *c);
-  if (c == NULL) abort();
+  if (c == NULL) emu_no_memory();
   c->worker = w;
   c->shared_allowed = allowed;
   c->cells = pages(ALL_CELLS * sizeof *c->cells);

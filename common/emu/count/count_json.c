@@ -38,7 +38,7 @@ void emu_count_json(const emu_counted *launch) {
   if (!begin()) return;
   const emu_counts *c = &launch->counts;
   emu_instruction *rows = malloc(EMU_INSTRUCTIONS * sizeof *rows);
-  if (rows == NULL) abort();
+  if (rows == NULL) emu_no_memory();
   const int n = emu_count_rows(launch, rows, EMU_INSTRUCTIONS);
   fputs("{\"kernel\": ", file);
   put_string(launch->name);

@@ -34,7 +34,7 @@ static bool is_new(const emu_call *call) {
   for (const struct done *d = done; d != NULL; d = d->next)
     if (d->function == call->function && same(d->grid, call->grid) && same(d->block, call->block) && d->shared_bytes == call->shared_bytes) return false;
   struct done *d = malloc(sizeof *d);
-  if (d == NULL) abort();
+  if (d == NULL) emu_no_memory();
   *d = (struct done){done, call->function, call->grid, call->block, call->shared_bytes};
   done = d;
   return true;
@@ -61,7 +61,7 @@ static void launch_begin(emu_launch *launch) {
   const emu_call *call = &launch->call;
   if (!is_new(call)) return;
   current = calloc(1, sizeof *current);
-  if (current == NULL) abort();
+  if (current == NULL) emu_no_memory();
   *current = (emu_counted){.name = call->name,
                            .where = call->where,
                            .grid = call->grid,
@@ -116,7 +116,7 @@ static void worker_begin(emu_worker *w) {
   if (current == NULL) return;
   if (w->tool == NULL) {
     emu_counter *c = calloc(1, sizeof *c);
-    if (c == NULL) abort();
+    if (c == NULL) emu_no_memory();
     c->worker = w;
     w->tool = c;
     pthread_mutex_lock(&lock);

@@ -122,7 +122,7 @@ static void print_floor(const emu_counted *launch, const emu_instruction *rows, 
 
 void emu_count_print(emu_counted *launch) {
   emu_instruction *rows = malloc(EMU_INSTRUCTIONS * sizeof *rows);
-  if (rows == NULL) abort();
+  if (rows == NULL) emu_no_memory();
   const int n = emu_count_rows(launch, rows, EMU_INSTRUCTIONS);
   const dim3 g = launch->grid, b = launch->block;
   printf("\nemulator count: %s<<<(%u,%u,%u), (%u,%u,%u), %zu>>>, launched at %s:%d\n", launch->name, g.x, g.y, g.z, b.x, b.y, b.z, launch->shared_bytes,

@@ -62,7 +62,7 @@ void emu_step_log(emu_worker *w, const emu_touch *touch) {
   if (c->log[lane].count == c->log[lane].room) {
     c->log[lane].room = c->log[lane].room ? 2 * c->log[lane].room : 64;
     c->log[lane].at = realloc(c->log[lane].at, (size_t)c->log[lane].room * sizeof *touch);
-    if (c->log[lane].at == NULL) abort();
+    if (c->log[lane].at == NULL) emu_no_memory();
   }
   c->log[lane].at[c->log[lane].count++] = *touch;
 }

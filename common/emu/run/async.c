@@ -47,7 +47,7 @@ bool emu_late(void) {
 static queue *own(void) {
   const emu_block *b = emu_self->block;
   if (mine == NULL) mine = calloc(1, sizeof *mine);
-  if (mine == NULL) abort();
+  if (mine == NULL) emu_no_memory();
   pending *p = mine;
   if (p->launch != b->launch->serial || p->block.x != b->index.x || p->block.y != b->index.y || p->block.z != b->index.z) {
     for (queue *q = p->of; q < p->of + p->threads; q++) {
@@ -87,7 +87,7 @@ void emu_cp_async(void *dst, const void *src, size_t bytes, size_t src_bytes) {
   copy *c = mine->unused;
   if (c != NULL) mine->unused = c->next;
   else c = malloc(sizeof *c);
-  if (c == NULL) abort();
+  if (c == NULL) emu_no_memory();
   *c = (copy){NULL, dst, src, bytes, src_bytes, pc, q->groups};
   if (q->first != NULL) q->last->next = c;
   else q->first = c;

@@ -48,7 +48,7 @@ static bulk_thread *of(const emu_thread *t) {
   emu_worker *w = emu_this_worker;
   if (of_threads_room < w->room) {
     of_threads = realloc(of_threads, w->room * sizeof *of_threads);
-    if (of_threads == NULL) abort();
+    if (of_threads == NULL) emu_no_memory();
     memset(of_threads + of_threads_room, 0, (w->room - of_threads_room) * sizeof *of_threads);
     of_threads_room = w->room;
   }
@@ -152,7 +152,7 @@ static void take(job *j) {
   if (j->read) return;
   j->read = true;
   j->taken = malloc(j->bytes);
-  if (j->taken == NULL) abort();
+  if (j->taken == NULL) emu_no_memory();
   carried c = {j, j->thread->block, j->taken};
   walk(j, take_piece, &c);
 }
@@ -187,7 +187,7 @@ static void carry_out(job *j) {
 static void issue(const job *made) {
   emu_worker *w = emu_this_worker;
   job *j = malloc(sizeof *j);
-  if (j == NULL) abort();
+  if (j == NULL) emu_no_memory();
   *j = *made;
   j->next = NULL;
   j->thread = emu_self;

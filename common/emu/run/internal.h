@@ -152,7 +152,8 @@ void emu_catch_signals(void); /* on this OS thread */
 int emu_arch(void); /* 90: the compute capability that is played */
 
 /* errors.c */
-cudaError_t emu_error(cudaError_t error); /* notes it for cudaGetLastError; returns it */
+__attribute__((noreturn)) void emu_no_memory(void); /* for the emulator itself: a line, and the program's end */
+cudaError_t emu_error(cudaError_t error);           /* notes it for cudaGetLastError; returns it */
 void emu_set_sticky(cudaError_t error);
 cudaError_t emu_sticky(void); /* cudaSuccess if all is well */
 

@@ -35,7 +35,7 @@ static emu_kernel *entry_of(const void *function) {
   emu_kernel *k = find_kernel(function);
   if (k != NULL) return k;
   k = calloc(1, sizeof *k);
-  if (k == NULL) abort();
+  if (k == NULL) emu_no_memory();
   k->function = function;
   k->next = kernels;
   return kernels = k;

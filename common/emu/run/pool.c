@@ -42,7 +42,7 @@ int emu_worker_count(void) {
 
 static emu_worker *worker(int index) {
   if (workers[index] == NULL) workers[index] = calloc(1, sizeof *workers[index]);
-  if (workers[index] == NULL) abort();
+  if (workers[index] == NULL) emu_no_memory();
   return workers[index];
 }
 

@@ -158,7 +158,7 @@ static void make_room(emu_worker *w, unsigned threads) {
   w->warps = calloc(threads / EMU_WARP, sizeof *w->warps);
   w->order = calloc(threads, sizeof *w->order);
   w->ready = calloc(threads, sizeof(emu_thread *));
-  if (w->threads == NULL || w->warps == NULL || w->order == NULL || w->ready == NULL) abort();
+  if (w->threads == NULL || w->warps == NULL || w->order == NULL || w->ready == NULL) emu_no_memory();
 }
 
 /* What stays the same from block to block of a launch. */

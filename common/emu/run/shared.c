@@ -15,7 +15,7 @@
 unsigned char *emu_arena_create(void) {
   const size_t bytes = (size_t)EMU_MAX_CLUSTER * EMU_ARENA;
   unsigned char *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (arena == MAP_FAILED) abort();
+  if (arena == MAP_FAILED) emu_no_memory();
   memset(arena, EMU_POISON, EMU_ARENA); /* the others when there is a cluster */
   return arena;
 }

@@ -31,7 +31,7 @@ static emu_stack *stack_create(emu_worker *w) {
   const bool guarded = mprotect(memory, page, PROT_NONE) == 0;
   emu_stack *s = malloc(sizeof *s);
   w->stacks = realloc(w->stacks, (size_t)(w->stack_count + 1) * sizeof *w->stacks);
-  if (s == NULL || w->stacks == NULL) abort();
+  if (s == NULL || w->stacks == NULL) emu_no_memory();
   s->bottom = memory + page;
   s->guarded = guarded;
   /* All stacks start at a page boundary: unless their tops are moved apart, the hot lines of all fight for one set of the L1 cache. */

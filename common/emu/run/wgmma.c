@@ -59,7 +59,7 @@ static warpgroup *own(const char *what, const char *file, int line) {
     emu_fail("%s at %s:%d: warpgroup %u has %u threads, expected 128", what, file, line, index, t->block->thread_count - index * EMU_WARPGROUP);
   warpgroup **g = &groups[t->block->rank][index];
   if (*g == NULL) *g = calloc(1, sizeof **g);
-  if (*g == NULL) abort();
+  if (*g == NULL) emu_no_memory();
   return *g;
 }
 
@@ -77,7 +77,7 @@ static entry *entry_at(warpgroup *g, unsigned index) {
   if (g->count == g->room) {
     g->room = g->room == 0 ? 16 : 2 * g->room;
     g->queue = realloc(g->queue, g->room * sizeof *g->queue);
-    if (g->queue == NULL) abort();
+    if (g->queue == NULL) emu_no_memory();
   }
   entry *e = &g->queue[g->count++];
   e->threads = 0;
@@ -115,7 +115,7 @@ static void hide(issuer *t, float *d, int floats, emu_site where) {
     if (t->count == t->room) {
       t->room = t->room == 0 ? 2 : 2 * t->room;
       t->at_work = realloc(t->at_work, (size_t)t->room * sizeof *a);
-      if (t->at_work == NULL) abort();
+      if (t->at_work == NULL) emu_no_memory();
       a = t->at_work + t->count;
     }
     t->count++;

@@ -1,8 +1,17 @@
 /* Errors: their names, the last one, and the sticky one that a failed kernel leaves behind. */
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "common/emu/run/internal.h"
 
 static __thread cudaError_t last;
 static cudaError_t sticky;
+
+void emu_no_memory(void) {
+  fflush(stdout);
+  fputs("emulator: out of memory for blocks, threads or what the checker keeps\n", stderr);
+  _Exit(1);
+}
 
 cudaError_t emu_error(cudaError_t error) {
   if (error != cudaSuccess) last = error;
