@@ -34,6 +34,7 @@ plant not_initialised $window 's/, ptx_mbarrier_init\(empty_at \+ 8 \* i, 1\)//'
 plant no_wgmma_fence $window 's/    ptx_wgmma_fence\(\);\n//' 'with no wgmma.fence between' 'ptx_wgmma_m64n' 'no wgmma.fence before the first product'
 plant sums_read_early $window 's/    ptx_wgmma_wait<0>\(\);\n(.*?\n)(.*?store_sums.*?\n)/$1$2    ptx_wgmma_wait<0>();\n/' 'race: .*the sums of a wgmma that nobody has waited for' 'part[i] = two_halves' 'sums read before the wait'
 plant registers $window 's/ptx_setmaxnreg_dec<40>/ptx_setmaxnreg_dec<41>/' '41 registers, expected a multiple of 8' 'ptx_setmaxnreg_dec' 'a number of registers that does not exist'
+plant not_waited_for $window 's/tile < tiles; tile/tile < tiles + (int)gridDim.x; tile/' 'ends while the copy issued at .* is under way' 'ptx_tensor_load(stages' 'a copy that is under way when its block ends'
 plant too_many_registers $window 's/ptx_setmaxnreg_dec<40>/ptx_setmaxnreg_dec<48>/' 'ask for 65536 registers by setmaxnreg' '' 'more registers than the block has'
 plant no_store_commit $window 's/      ptx_bulk_commit\(\);\n//' 'may still read its shared memory|race: .*a copy into it' '' 'a store in no group'
 

@@ -220,13 +220,15 @@ static void issue(const job *made) {
 }
 
 bool emu_bulk_progress(emu_worker *w) {
-  for (job *j = w->jobs; j != NULL; j = j->next) {
-    if (!is_load(j)) continue;
-    carry_out(j);
-    drop(w, j);
-    return true;
-  }
-  return false;
+  unsigned loads = 0;
+  for (const job *j = w->jobs; j != NULL; j = j->next) loads += is_load(j);
+  if (loads == 0) return false;
+  unsigned chosen = w->random != 0 ? (unsigned)((emu_random(&w->random) >> 32) * loads >> 32) : 0; /* by default the oldest */
+  job *j = w->jobs;
+  while (!is_load(j) || chosen-- > 0) j = j->next;
+  carry_out(j);
+  drop(w, j);
+  return true;
 }
 
 void emu_bulk_commit(void) { of(emu_self)->groups++; }

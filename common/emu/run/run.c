@@ -83,7 +83,9 @@ static void *next_context(emu_worker *w, const emu_thread *t, bool *same) {
     w->starting = s;
     return emu_fiber_create(s->bottom, (size_t)(s->top - s->bottom), run_fiber);
   }
-  while (w->ready_count == 0 && emu_bulk_progress(w)) {} /* nobody can go on before a copy arrives */
+  /* With a seed copies arrive at any time; else when nobody can go on without. */
+  if (w->random != 0 && w->jobs != NULL && w->alive > 0 && random_below(w, 4) == 0) emu_bulk_progress(w);
+  while (w->ready_count == 0 && w->alive > 0 && emu_bulk_progress(w)) {}
   if (w->ready_count > 0) {
     set_self(take_ready(w));
     *same = emu_self == t;
