@@ -47,13 +47,14 @@ static void clear(void) {
 }
 
 /* Walks the box; true if every byte of shared memory got what it should. */
-static bool compare(const CUtensorMap *map, const int32_t *start, const uint16_t *offsets, int dims, uint32_t shared, int64_t bytes) {
+static bool compare(const CUtensorMap *map, const int32_t *start, const uint16_t *offsets, int dims, bool store, uint32_t shared, int64_t bytes) {
   emu_tensor_map m;
   const char *why = emu_tensor_map_read(map, &m);
   if (why == NULL) why = emu_box_refused(&m, dims, offsets != NULL, shared);
   if (why == NULL && offsets != NULL) why = emu_box_offsets_refused(&m, offsets);
+  if (why == NULL) why = emu_box_start_refused(&m, start, store);
   if (why != NULL) return diag("%s", why), false;
-  emu_box_walk(&m, start, offsets, shared, note, NULL);
+  emu_box_walk(&m, start, offsets, store, shared, note, NULL);
   for (int i = 0; i < SHARED; i++)
     if (expected[i] != found[i]) return diag("shared byte %d: expected %d, found %d", i, expected[i], found[i]), false;
   if (strange) diag("%d pieces that are none", strange);
@@ -70,7 +71,7 @@ static const struct {
 /* Rows of a multiple of 16 bytes within the swizzle's span (none: up to 256 bytes); returns elements. */
 static int row_elements(int swizzle, int bytes) { return between(1, swizzle ? 1 << swizzle : 16) * 16 / bytes; }
 
-static bool random_tile(void) {
+static bool random_tile(bool store) {
   const int rank = between(1, 5), kind = below(4), swizzle = below(4), e = kinds[kind].bytes;
   int64_t size[5] = {1, 1, 1, 1, 1}, stride[5] = {e}, many = 1;
   int box[5] = {1, 1, 1, 1, 1}, step[5] = {1, 1, 1, 1, 1}, start[5] = {0};
@@ -81,7 +82,8 @@ static bool random_tile(void) {
     box[d] = d == 0 ? row_elements(swizzle, e) : between(1, below(8) ? 12 : 40);
     while (many * ((box[d] + step[d] - 1) / step[d]) > 600 && d > 0) box[d] = (box[d] + 1) / 2;
     if (d > 0) many *= (box[d] + step[d] - 1) / step[d];
-    start[d] = between(-box[d] - 2, (int)size[d] + 2);
+    const int each = d == 0 ? 16 / e : 1; /* elements of the innermost coordinate's 16 bytes */
+    start[d] = each * between(store ? 0 : (-box[d] - 2) / each, ((int)size[d] + 2) / each);
   }
   step[0] = 1;
   const int64_t base = 16 * below(8);
@@ -103,11 +105,12 @@ static bool random_tile(void) {
         for (int y = 0; y < box[1]; y += step[1])
           for (int x = 0; x < box[0]; x++, at += e) {
             const int64_t c[5] = {start[0] + x, start[1] + y, start[2] + z, start[3] + w, start[4] + v};
+            const int64_t end = store ? (size[0] * e + 15) / 16 * 16 / e : size[0]; /* a store writes 16 bytes where one is inside */
             int64_t from = base;
-            for (int d = 0; d < 5 && from != OUTSIDE; d++) from = c[d] < 0 || c[d] >= size[d] ? OUTSIDE : from + c[d] * stride[d];
+            for (int d = 0; d < 5 && from != OUTSIDE; d++) from = c[d] < 0 || c[d] >= (d == 0 ? end : size[d]) ? OUTSIDE : from + c[d] * stride[d];
             expect(swizzle, at, e, from);
           }
-  return compare(&map, start, NULL, rank, shared, at - shared);
+  return compare(&map, start, NULL, rank, store, shared, at - shared);
 }
 
 /* A convolution of 1 to 3 dimensions: W, H, D. x: [N][D][H][W][C]. */
@@ -158,7 +161,7 @@ static bool im2col_box(const windows *p, const int tap[3], int first, int count,
     for (int c = 0; c < p->channels; c++)
       expect(p->swizzle, shared + 2 * ((int64_t)i * p->channels + c), 2, pixel == OUTSIDE || channel + c >= p->C ? OUTSIDE : pixel + 2 * (channel + c));
   }
-  return compare(&map, start, offsets, rank, shared, 2 * (int64_t)count * p->channels);
+  return compare(&map, start, offsets, rank, false, shared, 2 * (int64_t)count * p->channels);
 }
 
 /* Every tap, several starts. */
@@ -190,7 +193,7 @@ static bool random_windows(void) {
     tap[d] = below(p.filter[d]);
     windows_all *= (p.size[d] + p.before[d] + p.after[d] - p.dilation[d] * (p.filter[d] - 1) - 1) / p.stride[d] + 1;
   }
-  return im2col_box(&p, tap, below(windows_all), between(1, 256), below(p.C), 128 * (uint32_t)below(300));
+  return im2col_box(&p, tap, below(windows_all), between(1, 256), below((p.C + 7) / 8) * 8, 128 * (uint32_t)below(300));
 }
 
 static void test_refusals(void) {
@@ -221,6 +224,22 @@ static void test_refusals(void) {
     const char *why = emu_box_refused(rows[k].map, rows[k].dims, rows[k].offsets, rows[k].bad);
     ok(why && strcmp(why, rows[k].words) == 0 && !emu_box_refused(rows[k].map, 4, rows[k].map == &i, rows[k].good), "refused: %s", rows[k].words);
     if (why && strcmp(why, rows[k].words) != 0) diag("%s", why);
+  }
+  static const struct {
+    int32_t at[4];
+    bool store;
+    const char *words;
+  } starts[] = {
+      {{8, -1, -1, 0}, false, NULL},
+      {{4, 0, 0, 0}, false, "expected a first coordinate that is a multiple of 16 bytes, got 4 of 2 bytes each"},
+      {{-3, 0, 0, 0}, false, "expected a first coordinate that is a multiple of 16 bytes, got -3 of 2 bytes each"},
+      {{8, 0, 0, 15}, true, NULL},
+      {{0, 0, -1, 0}, true, "a store: expected coordinates that are not negative, got -1 in dimension 2"},
+      {{-8, 0, 0, 0}, true, "a store: expected coordinates that are not negative, got -8 in dimension 0"},
+  };
+  for (size_t k = 0; k < sizeof starts / sizeof *starts; k++) {
+    const char *why = emu_box_start_refused(&t, starts[k].at, starts[k].store), *wanted = starts[k].words;
+    if (!ok(wanted ? why && strcmp(why, wanted) == 0 : !why, "%s", wanted ? wanted : "a start that may be") && why) diag("%s", why);
   }
   const uint16_t far[] = {255, 256}, near[] = {255, 255};
   const char *why = emu_box_offsets_refused(&i, far);
@@ -271,8 +290,11 @@ int main(void) {
   test_by_hand();
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) test_windows(&known[i]);
   int tiles = 0, columns = 0;
-  for (int i = 0; i < CASES; i++) tiles += random_tile();
+  for (int i = 0; i < CASES; i++) tiles += random_tile(false);
   ok(tiles == CASES, "tiled: %d of %d random boxes of 1 to 5 dimensions", tiles, CASES);
+  int stored = 0;
+  for (int i = 0; i < CASES; i++) stored += random_tile(true);
+  ok(stored == CASES, "stored: %d of %d random boxes of 1 to 5 dimensions", stored, CASES);
   for (int i = 0; i < CASES; i++) columns += random_windows();
   ok(columns == CASES, "im2col: %d of %d random boxes of 3 to 5 dimensions", columns, CASES);
   test_refusals();

@@ -8,7 +8,21 @@
 #include "common/ptx/ptx.cuh"
 #include "tests/tap.h"
 
-typedef enum { RIGHT, MISALIGNED, TILED_AS_IM2COL, IM2COL_AS_TILED, THREE_OF_FOUR, FAR_TAP, NOT_ENCODED, ON_ODD_ADDRESS, TOO_LARGE } mistake;
+typedef enum {
+  RIGHT,
+  MISALIGNED,
+  TILED_AS_IM2COL,
+  IM2COL_AS_TILED,
+  THREE_OF_FOUR,
+  FAR_TAP,
+  NOT_ENCODED,
+  ON_ODD_ADDRESS,
+  TOO_LARGE,
+  ODD_START,
+  ODD_CHANNEL,
+  NEGATIVE_STORE,
+  NO_CLUSTER
+} mistake;
 
 __global__ void load(const __grid_constant__ CUtensorMap tiled, const __grid_constant__ CUtensorMap im2col, const __grid_constant__ CUtensorMap empty,
                      mistake m) {
@@ -29,6 +43,10 @@ __global__ void load(const __grid_constant__ CUtensorMap tiled, const __grid_con
   if (m == NOT_ENCODED) ptx_tensor_load(to, &empty, {0, 0, 0, 0}, barrier);
   if (m == ON_ODD_ADDRESS) ptx_tensor_load(to, (const CUtensorMap *)((const char *)&tiled + 32), {0, 0, 0, 0}, barrier);
   if (m == TOO_LARGE) ptx_tensor_load((256 << 10) - 128, &tiled, {0, 0, 0, 0}, barrier);
+  if (m == ODD_START) ptx_tensor_load(to, &tiled, {4, 0, 0, 0}, barrier);
+  if (m == ODD_CHANNEL) ptx_tensor_load_im2col(to, &im2col, {-4, -1, -1, 0}, near, barrier);
+  if (m == NEGATIVE_STORE) ptx_tensor_store(&tiled, {0, -1, 0, 0}, to);
+  if (m == NO_CLUSTER) ptx_bulk_between(to, to + 8192, 128, barrier);
   ptx_mbarrier_wait(barrier, 0);
   small[0] = box[0];
 }
@@ -54,6 +72,7 @@ int main() {
   static const struct {
     mistake m;
     const char *words;
+    cudaError_t error = cudaErrorLaunchFailure;
   } rows[] = {
       {MISALIGNED, "expected a shared address that is a multiple of 128, got 0x"},
       {TILED_AS_IM2COL, "a map of tiled mode, an instruction of im2col mode"},
@@ -63,6 +82,10 @@ int main() {
       {NOT_ENCODED, "no tensor map: cuTensorMapEncodeTiled or cuTensorMapEncodeIm2col has not written it"},
       {ON_ODD_ADDRESS, "the tensor map's address is no multiple of 64"},
       {TOO_LARGE, "a box of 16384 bytes at 0x3ff80: past the end of shared memory"},
+      {ODD_START, "expected a first coordinate that is a multiple of 16 bytes, got 4 of 2 bytes each", cudaErrorIllegalInstruction},
+      {ODD_CHANNEL, "expected a first coordinate that is a multiple of 16 bytes, got -4 of 2 bytes each", cudaErrorIllegalInstruction},
+      {NEGATIVE_STORE, "a store: expected coordinates that are not negative, got -1 in dimension 1", cudaErrorIllegalInstruction},
+      {NO_CLUSTER, "expected a launch with a cluster size", cudaErrorIllegalInstruction},
   };
   for (int i = -1; i < (int)(sizeof rows / sizeof *rows); i++) {
     void *x;
@@ -78,7 +101,7 @@ int main() {
                             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     const cudaError_t status = report(maps, i < 0 ? RIGHT : rows[i].m, said);
     if (i < 0) ok(status == cudaSuccess && !*said, "a right load says nothing");
-    else if (!ok(status == cudaErrorLaunchFailure && strstr(said, rows[i].words) && strstr(said, "emu_tensor_refused.cu:"), "%s", rows[i].words))
+    else if (!ok(status == rows[i].error && strstr(said, rows[i].words) && strstr(said, "emu_tensor_refused.cu:"), "%s", rows[i].words))
       diag("%s: %s", cudaGetErrorString(status), said);
     cudaDeviceReset();
   }

@@ -6,7 +6,8 @@ typedef struct kernel_launch {
   dim3 grid, block;
   size_t shared = 0; /* dynamic bytes */
   cudaStream_t stream = nullptr;
-  unsigned cluster = 1; /* blocks of a cluster, neighbours along x; grid.x is a multiple. Above 8 the plan must have asked: NonPortableClusterSizeAllowed */
+  unsigned cluster = 0; /* blocks of a cluster, neighbours along x; grid.x is a multiple. Above 8 the plan must have asked: NonPortableClusterSizeAllowed.
+                         * 0: a launch without clusters: its blocks cannot copy by bulk from shared memory to shared memory, not even to their own */
   bool early =
       false; /* blocks may begin while the kernel before in the stream ends: the kernel calls ptx_griddepcontrol_wait before it touches what that wrote */
 #ifdef CUDA_EMULATOR
@@ -24,7 +25,7 @@ template <class... P, class... A> static cudaError_t launch_kernel(const kernel_
     cudaLaunchAttribute *a = &attributes[config.numAttrs++];
     a->id = cudaLaunchAttributeProgrammaticStreamSerialization, a->val.programmaticStreamSerializationAllowed = 1;
   }
-  if (how.cluster > 1) {
+  if (how.cluster > 0) {
     cudaLaunchAttribute *a = &attributes[config.numAttrs++];
     a->id = cudaLaunchAttributeClusterDimension, a->val.clusterDim.x = how.cluster, a->val.clusterDim.y = a->val.clusterDim.z = 1;
   }

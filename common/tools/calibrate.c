@@ -97,6 +97,11 @@ static void device_rows(session *s) {
     if (wanted(s, facts[i].name) && cudaDeviceGetAttribute(&value, facts[i].attribute, 0) == cudaSuccess)
       row(s, facts[i].name, "", facts[i].unit, value * facts[i].scale, 0, 0, NULL);
   }
+  for (int blocks = 2, clusters; s->gpu.device.arch == 90 && wanted(s, "device_clusters") && blocks <= 16; blocks *= 2) {
+    char parameter[24];
+    snprintf(parameter, sizeof parameter, "blocks=%d", blocks);
+    if (resident_clusters(blocks, &clusters) == cudaSuccess) row(s, "device_clusters", parameter, "", clusters, 0, 0, NULL);
+  }
 }
 
 /* ---------------------------------------------------------------- beside the table */

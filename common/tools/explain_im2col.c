@@ -97,7 +97,7 @@ static int walk(const question *q, const map_arguments *a, brought *b) {
   if (why == NULL) why = emu_box_offsets_refused(&m, a->offset);
   if (why != NULL) return fprintf(stderr, "--tap: %s\n", why), 2;
   *b = (brought){.pixel_bytes = a->channels * HALF};
-  emu_box_walk(&m, a->at, a->offset, 0, note, b);
+  emu_box_walk(&m, a->at, a->offset, false, 0, note, b);
   return 0;
 }
 

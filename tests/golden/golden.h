@@ -16,7 +16,7 @@ __attribute__((format(printf, 1, 2))) bool golden_case(const char *format, ...);
 __attribute__((format(printf, 1, 2))) void golden_print(const char *format, ...);
 /* Ends the process: the case's row becomes its name and why there is no more. */
 __attribute__((format(printf, 1, 2), noreturn)) void golden_fail(const char *format, ...);
-/* After a launch: waits for the kernel; fails the case if it did. */
+/* After a launch: waits for the kernel. If the launch failed, or the kernel, that is the case's row: "refused" and the error; and the process ends. */
 void golden_launched(void);
 /* The name of the case at work. */
 const char *golden_name(void);
@@ -58,6 +58,8 @@ void golden_swizzles(void);
 void golden_boxes(void);
 void golden_im2col(void);
 void golden_mbarriers(void);
+void golden_starts(void);
+void golden_between(void);
 
 #ifdef __cplusplus
 }

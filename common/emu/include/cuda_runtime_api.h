@@ -33,6 +33,7 @@
   X(cudaErrorNotReady, 600, "device not ready")                                                                          \
   X(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")                                            \
   X(cudaErrorLaunchOutOfResources, 701, "too many resources requested for launch")                                       \
+  X(cudaErrorIllegalInstruction, 715, "an illegal instruction was encountered")                                          \
   X(cudaErrorMisalignedAddress, 716, "misaligned address")                                                               \
   X(cudaErrorLaunchFailure, 719, "unspecified launch failure")                                                           \
   X(cudaErrorCooperativeLaunchTooLarge, 720, "too many blocks in cooperative launch")                                    \

@@ -39,6 +39,18 @@ const char *emu_box_offsets_refused(const emu_tensor_map *m, const uint16_t *off
   return NULL;
 }
 
+const char *emu_box_start_refused(const emu_tensor_map *m, const int32_t *coordinates, bool store) {
+  static _Thread_local char why[160];
+  if ((int64_t)coordinates[0] * m->element_bytes % CHUNK != 0)
+    return snprintf(why, sizeof why, "expected a first coordinate that is a multiple of %d bytes, got %d of %d bytes each", CHUNK, coordinates[0],
+                    m->element_bytes),
+           why;
+  for (int d = 0; store && d < m->dims; d++)
+    if (coordinates[d] < 0)
+      return snprintf(why, sizeof why, "a store: expected coordinates that are not negative, got %d in dimension %d", coordinates[d], d), why;
+  return NULL;
+}
+
 uint32_t emu_swizzle(int swizzle, uint32_t address) {
   const uint32_t bits = (1u << swizzle) - 1; /* 0, 1, 3, 7 */
   return address ^ (address >> 7 & bits) << 4;
@@ -47,6 +59,7 @@ uint32_t emu_swizzle(int swizzle, uint32_t address) {
 /* Where the walk is and whom it tells. */
 typedef struct walk {
   const emu_tensor_map *m;
+  bool store;
   uint32_t shared; /* of the next row */
   emu_box_piece *piece;
   void *context;
@@ -60,7 +73,9 @@ static void walk_row(walk *w, unsigned char *row, int64_t first, unsigned elemen
   for (unsigned i = 0; i < elements; i += each, first += each, w->shared += CHUNK) {
     const uint32_t to = emu_swizzle(w->m->swizzle, w->shared);
     /* elements [from, end) of the chunk are in the tensor */
-    const unsigned from = row ? clamp(-first, each) : each, end = row ? clamp((int64_t)w->m->size[0] - first, each) : each;
+    const unsigned from = row ? clamp(-first, each) : each;
+    unsigned end = row ? clamp((int64_t)w->m->size[0] - first, each) : each;
+    if (w->store && end > 0) end = each;
     if (from > 0) w->piece(w->context, to, NULL, from * element);
     if (end > from) w->piece(w->context, to + from * element, row + (first + from) * element, (end - from) * element);
     if (end < each) w->piece(w->context, to + end * element, NULL, (each - end) * element);
@@ -118,8 +133,9 @@ static void walk_pixels(walk *w, const int32_t *coordinates, const uint16_t *off
   }
 }
 
-void emu_box_walk(const emu_tensor_map *m, const int32_t *coordinates, const uint16_t *offsets, uint32_t shared, emu_box_piece *piece, void *context) {
-  walk w = {m, shared, piece, context};
+void emu_box_walk(const emu_tensor_map *m, const int32_t *coordinates, const uint16_t *offsets, bool store, uint32_t shared, emu_box_piece *piece,
+                  void *context) {
+  walk w = {m, store, shared, piece, context};
   if (m->im2col) walk_pixels(&w, coordinates, offsets);
   else walk_tile(&w, coordinates);
 }

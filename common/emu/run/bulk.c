@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/conv/half.h"
 #include "common/emu/hopper.h"
 #include "common/emu/run/hopper.h"
 #include "common/emu/run/tensor_map.h"
@@ -76,7 +75,8 @@ static void load_piece(void *context, uint32_t shared, unsigned char *global, un
   unsigned char *to = c->block->arena + shared;
   if (global != NULL) memcpy(to, global, bytes);
   else if (c->j->map.fill == EMU_FILL_ZEROS) memset(to, 0, bytes);
-  else memset(to, 0xFF, bytes); /* a NaN in every type */
+  else
+    for (unsigned i = 0; i < bytes; i++) to[i] = i % 2 ? 0x7F : 0xF7; /* a NaN in every type: what an H200 writes */
 }
 
 static void take_piece(void *context, uint32_t shared, unsigned char *global, unsigned bytes) {
@@ -86,37 +86,13 @@ static void take_piece(void *context, uint32_t shared, unsigned char *global, un
   c->next += bytes;
 }
 
-static void add(unsigned char *to, const unsigned char *from, unsigned bytes, emu_bulk_reduce type) {
-  if (type == EMU_REDUCE_ADD_F32)
-    for (unsigned i = 0; i < bytes; i += 4) {
-      float a, b;
-      memcpy(&b, from + i, 4);
-      uint32_t old, new;
-      do {
-        old = __atomic_load_n((uint32_t *)(void *)(to + i), __ATOMIC_RELAXED);
-        memcpy(&a, &old, 4);
-        a += b;
-        memcpy(&new, &a, 4);
-      } while (!__atomic_compare_exchange_n((uint32_t *)(void *)(to + i), &old, new, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    }
-  else
-    for (unsigned i = 0; i < bytes; i += 2) {
-      uint16_t b, old, new;
-      memcpy(&b, from + i, 2);
-      do {
-        old = __atomic_load_n((uint16_t *)(void *)(to + i), __ATOMIC_RELAXED);
-        new = half_from_float(half_to_float(old) + half_to_float(b));
-      } while (!__atomic_compare_exchange_n((uint16_t *)(void *)(to + i), &old, new, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    }
-}
-
 static void store_piece(void *context, uint32_t shared, unsigned char *global, unsigned bytes) {
   carried *c = context;
   (void)shared;
   const unsigned char *from = c->next;
   c->next += bytes;
   if (global == NULL) return; /* outside of the tensor */
-  if (c->j->kind == ADD) add(global, from, bytes, c->j->type);
+  if (c->j->kind == ADD) emu_reduce_add(global, from, bytes, c->j->type);
   else memcpy(global, from, bytes);
 }
 
@@ -131,7 +107,7 @@ static void tell_piece(void *context, uint32_t shared, unsigned char *global, un
 
 static void walk(job *j, emu_box_piece *piece, carried *c) {
   if (j->tensor) {
-    emu_box_walk(&j->map, j->coordinates, j->has_offsets ? j->offsets : NULL, j->shared, piece, c);
+    emu_box_walk(&j->map, j->coordinates, j->has_offsets ? j->offsets : NULL, !is_load(j), j->shared, piece, c);
     return;
   }
   for (uint32_t i = 0; i < j->bytes; i += 16) piece(c, j->shared + i, j->global + i, 16);
@@ -298,6 +274,8 @@ void emu_bulk_between(uint32_t to, uint32_t from, uint32_t bytes, uint32_t barri
   check_1d("cp.async.bulk", from, NULL, bytes, file, line);
   check_1d("cp.async.bulk", to, NULL, bytes, file, line);
   if (to / EMU_ARENA != barrier / EMU_ARENA) emu_fail("cp.async.bulk at %s:%d: the mbarrier is not in the block that the bytes go to", file, line);
+  if (emu_self->block->launch->call.cluster.x == 0) /* on an H200, though the manual calls such a block a cluster of its own */
+    emu_illegal("cp.async.bulk at %s:%d, shared memory to shared memory: expected a launch with a cluster size (1 will do)", file, line);
   emu_shared_pointer(to); /* of a block that lives */
   const job j = {.kind = BETWEEN, .shared = from, .to = to, .bytes = bytes, .mbarrier = barrier, HERE};
   issue(&j);
@@ -316,14 +294,16 @@ void emu_bulk_reduce_add(void *to, uint32_t from, uint32_t bytes, emu_bulk_reduc
 }
 
 /* The job of a box, but for its kind. The map is copied now: the kernel's parameter need not outlive the thread. */
-static job box_job(const char *what, uint32_t shared, const void *map, int dims, const int32_t *coordinates, const uint16_t *offsets, const char *file,
-                   int line) {
+static job box_job(const char *what, bool store, uint32_t shared, const void *map, int dims, const int32_t *coordinates, const uint16_t *offsets,
+                   const char *file, int line) {
   emu_needs(90, what, file, line);
   job j = {.tensor = true, .shared = shared, .where = {file, line}};
   const char *why = emu_tensor_map_read(map, &j.map);
   if (why == NULL) why = emu_box_refused(&j.map, dims, offsets != NULL, shared);
   if (why == NULL && offsets != NULL) why = emu_box_offsets_refused(&j.map, offsets);
   if (why != NULL) emu_fail("%s at %s:%d: %s", what, file, line, why);
+  why = emu_box_start_refused(&j.map, coordinates, store);
+  if (why != NULL) emu_illegal("%s at %s:%d: %s", what, file, line, why);
   j.bytes = emu_box_bytes(&j.map);
   if (shared + j.bytes > EMU_ARENA) emu_fail("%s at %s:%d: a box of %u bytes at shared address %u leaves shared memory", what, file, line, j.bytes, shared);
   memcpy(j.coordinates, coordinates, (size_t)dims * sizeof *coordinates);
@@ -335,13 +315,13 @@ static job box_job(const char *what, uint32_t shared, const void *map, int dims,
 void emu_tensor_load(uint32_t to, const void *map, int dims, const int32_t *coordinates, const uint16_t *offsets, uint32_t barrier, uint16_t blocks,
                      const char *file, int line) {
   check_blocks(blocks, file, line);
-  job j = box_job("cp.async.bulk.tensor", to, map, dims, coordinates, offsets, file, line);
+  job j = box_job("cp.async.bulk.tensor", false, to, map, dims, coordinates, offsets, file, line);
   j.kind = LOAD, j.mbarrier = barrier, j.blocks = blocks;
   issue(&j);
 }
 
 void emu_tensor_store(const void *map, int dims, const int32_t *coordinates, uint32_t from, int adds, const char *file, int line) {
-  job j = box_job("cp.async.bulk.tensor store", from, map, dims, coordinates, NULL, file, line);
+  job j = box_job("cp.async.bulk.tensor store", true, from, map, dims, coordinates, NULL, file, line);
   j.kind = adds ? ADD : STORE;
   j.type = j.map.element_bytes == 4 ? EMU_REDUCE_ADD_F32 : EMU_REDUCE_ADD_F16;
   issue(&j);

@@ -1,5 +1,6 @@
 /* What the files of Hopper's instructions share (hopper.h of common/emu is what kernels see). */
 #pragma once
+#include "common/emu/hopper.h"
 #include "common/emu/run/internal.h"
 
 /* mbarrier.c: a copy into this block's shared memory reports its bytes; what a thread in EMU_WAIT_MBARRIER waits for, in words. */
@@ -19,6 +20,9 @@ emu_block *emu_shared_home(emu_block *block, uint32_t *address);
 static inline void emu_needs(int arch, const char *what, const char *file, int line) {
   if (emu_arch() < arch) emu_fail("%s at %s:%d: needs compute capability %d.%d, and EMU_ARCH=%d", what, file, line, arch / 10, arch % 10, emu_arch());
 }
+
+/* reduce.c: adds numbers to those in memory, whole additions each. */
+void emu_reduce_add(unsigned char *to, const unsigned char *from, unsigned bytes, emu_bulk_reduce type);
 
 /* wgmma.c: the wgmma whose sums of the running thread lie there, in late mode; file NULL: none. A block has ended. */
 emu_site emu_wgmma_working_on(uintptr_t address, size_t bytes);

@@ -34,10 +34,16 @@ const char *emu_box_refused(const emu_tensor_map *m, int dims, bool has_offsets,
 /* The same of im2col mode's offsets, dims - 2 of them: how far a tap may lie from its window's base. */
 const char *emu_box_offsets_refused(const emu_tensor_map *m, const uint16_t *offsets);
 
+/* The same of a box's coordinates: the innermost is a multiple of 16 bytes; a store's are none of them negative. On an H200 an illegal instruction each; the
+ * manual does not have it. */
+const char *emu_box_start_refused(const emu_tensor_map *m, const int32_t *coordinates, bool store);
+
 /* Where the byte at this shared address lies under a swizzle (CUtensorMapSwizzle, up to 128 bytes): the number of its 16-byte chunk is XORed with the
  * address bits from 7 on. */
 uint32_t emu_swizzle(int swizzle, uint32_t address);
 
-/* Calls piece() for every run of bytes of a box, up to 16 each: at `shared`, swizzled by the bits of the address; from `global`, NULL: outside of the tensor. */
+/* Calls piece() for every run of bytes of a box, up to 16 each: at `shared`, swizzled by the bits of the address; from (to) `global`, NULL: outside of the
+ * tensor. A store writes 16 bytes wherever one of them is inside: behind rows that are no multiple of 16 bytes it writes past their end (as an H200 does). */
 typedef void emu_box_piece(void *context, uint32_t shared, unsigned char *global, unsigned bytes);
-void emu_box_walk(const emu_tensor_map *m, const int32_t *coordinates, const uint16_t *offsets, uint32_t shared, emu_box_piece *piece, void *context);
+void emu_box_walk(const emu_tensor_map *m, const int32_t *coordinates, const uint16_t *offsets, bool store, uint32_t shared, emu_box_piece *piece,
+                  void *context);

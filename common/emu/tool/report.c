@@ -49,19 +49,28 @@ void emu_report_line(const char *format, ...) {
   va_end(arguments);
 }
 
-void emu_fail(const char *format, ...) {
+__attribute__((noreturn)) static void fail(cudaError_t error, const char *format, va_list arguments) {
   char text[1024];
-  va_list arguments;
-  va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
   if (emu_self == NULL) {
     fprintf(stderr, "emulator: %s\n", text);
     abort();
   }
   const uint3 b = emu_self->block->index, t = emu_self->index;
-  emu_report_begin(emu_self->block->launch, cudaErrorLaunchFailure, "block (%u,%u,%u), thread (%u,%u,%u): %s", b.x, b.y, b.z, t.x, t.y, t.z, text);
+  emu_report_begin(emu_self->block->launch, error, "block (%u,%u,%u), thread (%u,%u,%u): %s", b.x, b.y, b.z, t.x, t.y, t.z, text);
   emu_abandon_block();
+}
+
+void emu_fail(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fail(cudaErrorLaunchFailure, format, arguments);
+}
+
+void emu_illegal(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fail(cudaErrorIllegalInstruction, format, arguments);
 }
 
 static bool waits(const emu_thread *t) { return t->state > EMU_RUNNABLE; }

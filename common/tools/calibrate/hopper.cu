@@ -2,7 +2,8 @@
  *
  *   launch_us      a kernel of 384 threads, launch after launch: empty; with an mbarrier set up; with a bulk copy of 44 KiB from memory that is waited for;
  *                  with a second one after it; with a store of 28 KiB whose end is waited for; as a cluster with one cluster barrier
- *   cluster_load   16 bytes a thread from a neighbour's shared memory (ld.shared::cluster); cluster_copy: bulk copies from one to the other */
+ *   cluster_load   16 bytes a thread from a neighbour's shared memory (ld.shared::cluster); cluster_copy: bulk copies from one to the other
+ *   device_clusters   what the driver says of how many clusters fit at once, a block to a multiprocessor */
 #include <cuda_runtime.h>
 #include <stdio.h>
 
@@ -74,7 +75,7 @@ static cudaError_t prepare_cost(const probe *, const workbench *) {
 
 static void add_cost(probe_list *list, cost what, const char *name, int blocks, int cluster) {
   probe *p = add_probe(list, "launch_us", "us");
-  if (cluster > 1) snprintf(p->parameter, sizeof p->parameter, "%s=%d,blocks=%d", name, cluster, blocks);
+  if (cluster > 0) snprintf(p->parameter, sizeof p->parameter, "%s=%d,blocks=%d", name, cluster, blocks);
   else snprintf(p->parameter, sizeof p->parameter, "%s,blocks=%d", name, blocks);
   p->number = what, p->rounds = blocks | cluster << 20, p->work = 1;
   p->bytes = (size_t)blocks * LOAD * (loads_of(p) > 1 ? 2 : loads_of(p));
@@ -154,6 +155,17 @@ static void add_neighbour(probe_list *list, const workbench *w, bool by_copies, 
   p->prepare = prepare_neighbour, p->launch = launch_neighbour, p->check = check_neighbour;
 }
 
+cudaError_t resident_clusters(int blocks, int *clusters) {
+  const int shared = 128 << 10; /* a multiprocessor has room for one such block */
+  cudaLaunchAttribute size = {};
+  size.id = cudaLaunchAttributeClusterDimension, size.val.clusterDim.x = (unsigned)blocks, size.val.clusterDim.y = size.val.clusterDim.z = 1;
+  cudaLaunchConfig_t launch = {};
+  launch.gridDim = dim3(blocks), launch.blockDim = dim3(THREADS), launch.dynamicSmemBytes = shared, launch.attrs = &size, launch.numAttrs = 1;
+  cudaError_t status = cudaFuncSetAttribute(cost_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+  if (!status) status = cudaFuncSetAttribute(cost_kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  return status ? status : cudaOccupancyMaxActiveClusters(clusters, cost_kernel, &launch);
+}
+
 void add_hopper_probes(probe_list *list, const workbench *w) {
   if (w->device->arch != 90) return;
   static const struct {
@@ -162,7 +174,7 @@ void add_hopper_probes(probe_list *list, const workbench *w) {
   } costs[] = {{EMPTY, "empty"}, {BARRIER, "mbarrier"}, {ONE_LOAD, "load"}, {TWO_LOADS, "two loads"}, {STORED, "load, store"}};
   const int sms = w->device->sm_count;
   for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
-    for (int blocks : {1, sms, 2 * sms}) add_cost(list, costs[i].what, costs[i].name, blocks, 1);
+    for (int blocks : {1, sms, 2 * sms}) add_cost(list, costs[i].what, costs[i].name, blocks, 0);
   for (int cluster = 2; cluster <= 16; cluster *= 2) add_cost(list, CLUSTER, "cluster", sms / cluster * cluster, cluster);
   for (int cluster = 2; cluster <= 16; cluster *= 2) add_neighbour(list, w, false, cluster), add_neighbour(list, w, true, cluster);
 }

@@ -61,6 +61,9 @@ void add_tensor_probes(probe_list *list, const workbench *w);  /* tensor.cu: fp1
 void add_hopper_probes(probe_list *list, const workbench *w);  /* hopper.cu: launches, bulk copies, clusters */
 void add_box_probes(probe_list *list, const workbench *w);     /* boxes.cu: tensor copies, tiled and im2col */
 
+/* hopper.cu. How many clusters of so many blocks the GPU has room for at a time, a block to a multiprocessor. */
+cudaError_t resident_clusters(int blocks, int *clusters);
+
 /* memory.cu. Fills with random bits. */
 cudaError_t fill_random(void *to, size_t bytes);
 /* The exclusive or of `count` words, `stride` words apart, one after the other: what a reading kernel should find. Written apart from those. */
