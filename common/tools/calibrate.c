@@ -58,12 +58,12 @@ static void open_stamp(session *s) {
   snprintf(s->stamp, sizeof s->stamp, "\"%.200s\",%s,%s,%s", s->gpu.device.name, driver, cuda, date);
   printf("%s, %d SMs, CUDA %s, driver for CUDA %s; median of the samples, the best of them, the 90th percentile\n\n", s->gpu.device.name,
          s->gpu.device.sm_count, cuda, driver);
-  printf("%-15s %-10s %10s %-8s %10s %10s %6s %6s\n", "figure", "", "median", "", "best", "p90", "MHz", "W");
+  printf("%-15s %-22s %10s %-8s %10s %10s %6s %6s\n", "figure", "", "median", "", "best", "p90", "MHz", "W");
 }
 
 static void row(session *s, const char *name, const char *parameter, const char *unit, double value, double best, double p90, const contender *c) {
   s->rows++;
-  printf("%-15s %-10s %10.5g %-8s", name, parameter, value, unit);
+  printf("%-15s %-22s %10.5g %-8s", name, parameter, value, unit);
   if (s->csv) fprintf(s->csv, "%s,%s,%s,%.6g,%s,", s->stamp, name, parameter, value, unit);
   if (c) {
     printf(" %10.5g %10.5g %6.0f %6.0f", best, p90, c->clock_mhz, c->power_watts);

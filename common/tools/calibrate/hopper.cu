@@ -1,7 +1,8 @@
 /* What Hopper's own ways of doing things cost: a launch and what it begins and ends with, copies between blocks of a cluster, boxes of a tensor.
  *
- *   launch_us      a kernel of 384 threads, launch after launch: empty; with an mbarrier set up; with a bulk copy of 44 KiB from memory that is waited for;
- *                  with a second one after it; with a store of 28 KiB whose end is waited for; as a cluster with one cluster barrier
+ *   launch_us      a kernel of 384 threads, launch after launch: empty; with a word stored by each block; with an mbarrier set up; with a bulk copy of 44 KiB
+ *                  from memory that is waited for; with a second one after it; with one and a bulk store of 28 KiB whose end is waited for; as a cluster with
+ *                  one cluster barrier. Nothing but what is named is stored: what a launch has loaded is asked of another one, afterwards
  *   cluster_load   16 bytes a thread from a neighbour's shared memory (ld.shared::cluster); cluster_copy: bulk copies from one to the other
  *   device_clusters   what the driver says of how many clusters fit at once, a block to a multiprocessor */
 #include <cuda_runtime.h>
@@ -12,11 +13,11 @@
 #include "common/tools/calibrate/probe.h"
 
 enum { THREADS = 384, LOAD = 44 << 10, STORE = 28 << 10 };
-typedef enum { EMPTY, BARRIER, ONE_LOAD, TWO_LOADS, STORED, CLUSTER } cost;
+typedef enum { EMPTY, WORD, BARRIER, ONE_LOAD, TWO_LOADS, STORED, CLUSTER } cost;
 
 /* ---------------------------------------------------------------- launches */
 
-__global__ void __launch_bounds__(THREADS) cost_kernel(cost what, const unsigned char *from, unsigned char *to, unsigned *report) {
+__global__ void __launch_bounds__(THREADS) cost_kernel(cost what, bool tell, const unsigned char *from, unsigned char *to, unsigned *report) {
   extern __shared__ __align__(128) unsigned char buffer[];
   __shared__ unsigned long long there;
   const ptx_shared barrier = ptx_shared_address(&there), shared = ptx_shared_address(buffer);
@@ -46,25 +47,33 @@ __global__ void __launch_bounds__(THREADS) cost_kernel(cost what, const unsigned
     ptx_cluster_arrive();
     ptx_cluster_wait();
   }
-  if (threadIdx.x == 0) report[blockIdx.x] = found;
+  if (tell && threadIdx.x == 0) report[blockIdx.x] = found;
 }
 
 /* number: cost; rounds: blocks, and 2^20 times the blocks of a cluster. */
 static int blocks_of(const probe *p) { return p->rounds & 0xfffff; }
 static int loads_of(const probe *p) { return p->number == TWO_LOADS ? 2 : p->number == ONE_LOAD || p->number == STORED ? 1 : 0; }
 
-static cudaError_t launch_cost(const probe *p, const workbench *w, int set, cudaStream_t stream) {
+static cudaError_t launch(const probe *p, const workbench *w, int set, cudaStream_t stream, bool tell) {
   return launch_kernel({.grid = dim3(blocks_of(p)), .block = dim3(THREADS), .shared = LOAD, .stream = stream, .cluster = (unsigned)p->rounds >> 20},
-                       cost_kernel, (cost)p->number, (const unsigned char *)w->source + set * p->bytes, w->target + set * p->bytes, (unsigned *)w->result);
+                       cost_kernel, (cost)p->number, tell, (const unsigned char *)w->source + set * p->bytes, w->target + set * p->bytes,
+                       (unsigned *)w->result);
 }
 
+static cudaError_t launch_cost(const probe *p, const workbench *w, int set, cudaStream_t stream) { return launch(p, w, set, stream, p->number == WORD); }
+
+/* A launch that was timed has stored what it should and nothing else; then one that tells what it has loaded. */
 static cudaError_t check_cost(const probe *p, const workbench *w, int set, bool *right, double *) {
-  unsigned got, want = 1;
+  enum { POISON = ~0u };
+  unsigned told = 0, got = 0, stored = 0, want = 1;
   const int last = blocks_of(p) - 1, loads = loads_of(p);
-  cudaError_t status = cudaMemcpy(&got, (unsigned *)w->result + last, sizeof got, cudaMemcpyDeviceToHost);
+  cudaError_t status = cudaMemcpy(&told, (unsigned *)w->result + last, sizeof told, cudaMemcpyDeviceToHost);
+  if (!status && p->number == STORED) status = cudaMemcpy(&stored, w->target + set * p->bytes + (size_t)last * STORE, sizeof stored, cudaMemcpyDeviceToHost);
   if (!status && loads > 0)
     status = cudaMemcpy(&want, w->source + set * p->bytes + ((size_t)last + (size_t)(loads - 1) * blocks_of(p)) * LOAD, sizeof want, cudaMemcpyDeviceToHost);
-  *right = got == want;
+  if (!status) status = launch(p, w, set, 0, true);
+  if (!status) status = cudaMemcpy(&got, (unsigned *)w->result + last, sizeof got, cudaMemcpyDeviceToHost);
+  *right = got == want && told == (p->number == WORD ? want : POISON) && (p->number != STORED || stored == want);
   return status;
 }
 
@@ -75,8 +84,8 @@ static cudaError_t prepare_cost(const probe *, const workbench *) {
 
 static void add_cost(probe_list *list, cost what, const char *name, int blocks, int cluster) {
   probe *p = add_probe(list, "launch_us", "us");
-  if (cluster > 0) snprintf(p->parameter, sizeof p->parameter, "%s=%d,blocks=%d", name, cluster, blocks);
-  else snprintf(p->parameter, sizeof p->parameter, "%s,blocks=%d", name, blocks);
+  if (cluster > 0) snprintf(p->parameter, sizeof p->parameter, "%s=%d blocks=%d", name, cluster, blocks);
+  else snprintf(p->parameter, sizeof p->parameter, "%s blocks=%d", name, blocks);
   p->number = what, p->rounds = blocks | cluster << 20, p->work = 1;
   p->bytes = (size_t)blocks * LOAD * (loads_of(p) > 1 ? 2 : loads_of(p));
   p->prepare = prepare_cost, p->launch = launch_cost, p->check = check_cost;
@@ -115,7 +124,7 @@ __global__ void __launch_bounds__(DSMEM_THREADS) neighbour_kernel(bool by_copies
     for (int round = 0; round < rounds; round++)
 #pragma unroll
       for (int i = 0; i < DSMEM_BYTES / (16 * DSMEM_THREADS); i++) {
-        const uint4 four = ptx_ld_cluster_16(its + 16 * (threadIdx.x + i * DSMEM_THREADS));
+        const uint4 four = ptx_ld_cluster_16(its + 16 * ((threadIdx.x + i * DSMEM_THREADS + 8 * round) % (DSMEM_BYTES / 16))); /* no two rounds alike */
         sum += four.x + four.y + four.z + four.w;
       }
   }
@@ -171,7 +180,7 @@ void add_hopper_probes(probe_list *list, const workbench *w) {
   static const struct {
     cost what;
     const char *name;
-  } costs[] = {{EMPTY, "empty"}, {BARRIER, "mbarrier"}, {ONE_LOAD, "load"}, {TWO_LOADS, "two loads"}, {STORED, "load, store"}};
+  } costs[] = {{EMPTY, "empty"}, {WORD, "word"}, {BARRIER, "mbarrier"}, {ONE_LOAD, "load"}, {TWO_LOADS, "two loads"}, {STORED, "load+store"}};
   const int sms = w->device->sm_count;
   for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
     for (int blocks : {1, sms, 2 * sms}) add_cost(list, costs[i].what, costs[i].name, blocks, 0);
