@@ -215,7 +215,7 @@ help:
 	@echo "make 01                    build a step: $(STEPS)"
 	@echo "make run-01                run it; SHAPE='mb1ic16ih28oc16oh28kh3ph1' PASS=fprop|dgrad|wgrad KERNEL=01a|auto SUITE=nasty BATCH=8 ARGS='--help'"
 	@echo "make image                 filter a photograph; IMAGE=photo.png FILTER=sobel|gaussian|sharpen|emboss|FILE SIZE=4000 STEP=02 (default: 04)"
-	@echo "make bench SUITE=resnet50  one suite of common/suites/ (or a file of benchdnn lines) through every step"
+	@echo "make bench SUITE=resnet50  one suite of common/suites/ (or a file of benchdnn lines) through every step; ARGS=--no-cudnn"
 	@echo "make batch                 one layer with 1 to 256 images through every step (needs a GPU); SHAPE= PASS="
 	@echo "make plots                 draw the results (build/results/ if a GPU was timed there, else docs/results/$(GPU)/); GPU= or RESULTS=FOLDER LAYER='mb16ic64...'"
 	@echo "make nvcc-check            compile every kernel with nvcc for $(if $(NVCC),sm_80 sm_90a sm_$(NEWEST_ARCH),its architectures) (needs no GPU)"
@@ -243,7 +243,7 @@ help:
 all steps: $(addprefix $(B)/,$(STEPS)) $(addprefix $(B)/tools/,$(TOOLS))
 
 bench: $(addprefix $(B)/,$(STEPS))
-	@scripts/bench.sh $(B) $(call quote,$(SUITE))
+	@scripts/bench.sh $(B) $(call quote,$(SUITE)) $(ARGS)
 
 batch: $(if $(filter cuda,$(BACKEND)),$(addprefix $(B)/,$(filter-out 00,$(STEPS))))
 	@scripts/batch.sh $(B) $(call quote,$(SHAPE)) $(call quote,$(PASS))

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Runs every step over its suites: verified, and timed where there is something to time. Used by `make bench`.
-# usage: scripts/bench.sh BUILD_FOLDER [SUITE]
+# usage: scripts/bench.sh BUILD_FOLDER [SUITE [OPTION ...]]
+# OPTION  what the steps take besides, such as --no-cudnn
 # Writes build/results/NN-SUITE.csv and .json per run, build/results/bench.csv with all rows, and prints one table.
 set -u
 build=$1
 suite=${2:-}
+options=("${@:3}")
 results=build/results
 mkdir -p "$results"
 
@@ -48,7 +50,7 @@ for run in "${runs[@]}"; do
     rm -f "$base.csv" "$base.json" "$base.log"
     printf '[%d/%d] step %s, %s %s ... ' "$number" "$total" "$step" "$label" "${arguments[*]}"
     start=$SECONDS
-    if "$build/$step" --suite "$name" "${arguments[@]}" --csv "$base.csv" --json "$base.json" >"$base.log" 2>&1; then
+    if "$build/$step" --suite "$name" "${arguments[@]}" "${options[@]}" --csv "$base.csv" --json "$base.json" >"$base.log" 2>&1; then
       printf '%s (%d s)\n' "$(tail -n 1 "$base.log")" $((SECONDS - start))
     else
       failed=1

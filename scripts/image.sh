@@ -85,7 +85,7 @@ fi
 
 tool=$build/tools/image
 shape=$("$tool" prepare "$photo" --filter "$filter" --size "$size" --x "$work/x.npy" --w "$work/w.npy") || exit 2
-[[ $build == *cuda ]] && timing=() || timing=(--no-time)
+[[ $build == *cuda ]] && timing=(--search-seconds 2) || timing=(--no-time) # for cuDNN's plans; sizes that were searched before have theirs
 "$build/$step" --shape "$shape" --pass fprop --kernel auto --dtype fp32 --layout NCHW "${timing[@]}" \
   --x "$work/x.npy" --w "$work/w.npy" --out "$work/y.npy" >"$work/log" 2>&1
 status=$?

@@ -79,6 +79,8 @@ said=$($program nonsense 2>&1)
 ok $(($? != 2)) "$said"
 said=$(make -s --no-print-directory BACKEND=emu golden 2>&1)
 ok $(($? != 2)) "$(head -n 1 <<<"$said")"
+grep -q "$(cat tests/golden/*.txt | grep -vc "^#") facts" docs/emulator_hopper.md
+ok $? "the page says how many facts there are"
 size=$(cat "$written"/*.txt | wc -c)
 ok $((size > 300000)) "$size bytes of tables, at most 300000"
 done_testing

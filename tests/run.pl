@@ -12,7 +12,7 @@ chomp(my $cores = `nproc 2>/dev/null` || 1);
 $ENV{OMP_NUM_THREADS} //= $cores < 8 ? 2 : int($cores / 4); # so many programs of as many threads as cores would wait for one another
 # What measures time runs by itself; what calls make, one after the other, for two of them must not build the same file; the longest first. (A lone file would come
 # before any list, so that the others are a list, too.)
-my @by_make = map { "tests/$_.sh" } qw(exercises calibrate check_planted cublas cuts docs docs_names emu_aarch64 explain_boxes image numbers plots profile sanitize separable);
+my @by_make = map { "tests/$_.sh" } qw(exercises calibrate check_planted cublas cuts docs docs_names emu_aarch64 explain_boxes numbers plots profile sanitize separable);
 my $harness = TAP::Harness->new({
     timer     => 1,
     jobs      => $ENV{TEST_JOBS} || $cores + 1, # most use all cores most of the time, some one
