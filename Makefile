@@ -124,10 +124,10 @@ $(B)/gen/%.cu.cpp: %.cu $(REWRITE)
 $(B)/gen/%.cuh: %.cuh $(REWRITE)
 	@mkdir -p $(@D)
 	$(Q)$(REWRITE) $< $@
-$(B)/%.cu.o: $(B)/gen/%.cu.cpp $(STAMP) | $(GENERATED_HEADERS)
+$(B)/%.cu.o: $(B)/gen/%.cu.cpp $(B)/every_kernel.h.gch $(STAMP) | $(GENERATED_HEADERS)
 	@mkdir -p $(@D)
 	$(call say,$(notdir $(CXX)) $(patsubst $(B)/gen/%.cpp,%,$<))
-	$(Q)$(CXX) $(CXXFLAGS_ALL) -c $< -o $@
+	$(Q)$(CXX) $(call already_read,$(B)) $(CXXFLAGS_ALL) -c $< -o $@
 $(B)/%.S.o: %.S
 	@mkdir -p $(@D)
 	$(Q)$(CC) -g -c $< -o $@

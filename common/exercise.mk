@@ -9,14 +9,14 @@ EXERCISES := $(foreach f,$(EXERCISE_FILES),$(firstword $(subst _, ,$(f)))$(first
 ifeq ($(BACKEND),emu)
 
 # A warning in a reader's file is no error.
-exercise_compile = $(MODES_CXX) $(CXXFLAGS_ALL) -Wno-error $(1) -MF /dev/null -c
+exercise_compile = $(MODES_CXX) $(call already_read,$(1)) $(CXXFLAGS_ALL) -Wno-error $(2) -MF /dev/null -c
 EXERCISE_ENV = B=$(call quote,$(B)) REWRITE=$(call quote,$(REWRITE)) COUNT_STEPS=$(call quote,$(COUNT)) \
-  COMPILE_RUN=$(call quote,$(patsubst $(MODES_CXX),$(CXX),$(call exercise_compile,))) \
-  COMPILE_CHECK=$(call quote,$(call exercise_compile,$(CHECK_FLAGS) -fsanitize=bounds)) \
-  COMPILE_COUNT=$(call quote,$(call exercise_compile,$(COUNT_FLAGS))) \
+  COMPILE_RUN=$(call quote,$(patsubst $(MODES_CXX),$(CXX),$(call exercise_compile,$(B)))) \
+  COMPILE_CHECK=$(call quote,$(call exercise_compile,$(CHECK),$(CHECK_FLAGS) -fsanitize=bounds)) \
+  COMPILE_COUNT=$(call quote,$(call exercise_compile,$(COUNT),$(COUNT_FLAGS))) \
   LINK_PROGRAM=$(call quote,$(CXX) $(OPENMP) $(LDFLAGS))
 
-exercise-programs: $(REWRITE) $(LIBRARY) $(GENERATED_HEADERS) $(patsubst %,$(B)/%.o,$(wildcard common/exercise/*.c)) $(COUNT)/01
+exercise-programs: $(REWRITE) $(LIBRARY) $(GENERATED_HEADERS) $(B)/every_kernel.h.gch $(CHECK)/every_kernel.h.gch $(patsubst %,$(B)/%.o,$(wildcard common/exercise/*.c)) $(COUNT)/01
 $(addprefix exercise-,$(EXERCISES)): exercise-%: exercise-programs
 	@$(EXERCISE_ENV) scripts/exercise.pl $* $(call quote,$(FILE))
 exercise-%: exercise-programs # one that does not exist: the grader says so
