@@ -14,7 +14,7 @@ EXERCISE_ENV = B=$(call quote,$(B)) REWRITE=$(call quote,$(REWRITE)) COUNT_STEPS
   COMPILE_RUN=$(call quote,$(patsubst $(MODES_CXX),$(CXX),$(call exercise_compile,$(B)))) \
   COMPILE_CHECK=$(call quote,$(call exercise_compile,$(CHECK),$(CHECK_FLAGS) -fsanitize=bounds)) \
   COMPILE_COUNT=$(call quote,$(call exercise_compile,$(COUNT),$(COUNT_FLAGS))) \
-  LINK_PROGRAM=$(call quote,$(CXX) $(OPENMP) $(LDFLAGS))
+  LINK_PROGRAM=$(call quote,$(QUICK_LINK))
 
 exercise-programs: $(REWRITE) $(LIBRARY) $(GENERATED_HEADERS) $(B)/every_kernel.h.gch $(CHECK)/every_kernel.h.gch $(patsubst %,$(B)/%.o,$(wildcard common/exercise/*.c)) $(COUNT)/01
 $(addprefix exercise-,$(EXERCISES)): exercise-%: exercise-programs

@@ -6,7 +6,8 @@ T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
 gpu=$(cat docs/results/shown)
 name=$(sed -nE "s/.*\{\"([^\"]*)\", \"$gpu\".*/\1/p" common/harness/gpus.h)
-cp -r Makefile README.md common docs scripts [0-9][0-9]_* "$T"
+cp -a Makefile README.md common docs scripts [0-9][0-9]_* "$T" # with their times, and what has been built of them
+[ "$B" != build/emu ] || { mkdir "$T/build" && cp -a build/emu build/count "$T/build"; }
 cd "$T" || exit 1
 mkdir docs/results/x900
 for file in "docs/results/$gpu"/*.csv; do sed "s/$name/NVIDIA X900/" "$file" >"docs/results/x900/${file##*/}"; done

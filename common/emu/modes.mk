@@ -58,10 +58,12 @@ $(CHECK)/tests/%: $(CHECK)/tests/%.cu.o $(LIBRARY)
 	$(call say,link $@)
 	$(Q)$(LINK)
 
-# How the tests compile a kernel for the checker: a command line that wants "in.cu.cpp -o out.o"; and link it, with the harness's compiler.
+# How the tests compile a kernel for the checker: a command line that wants "in.cu.cpp -o out.o"; and link it, with the harness's compiler. They and the grader
+# of exercises link hundreds of programs that run once: by gold, where it is here, in half the time.
+QUICK_LINK = $(CXX) $(OPENMP) $(shell echo 'int main(void){return 0;}' | $(CXX) -fuse-ld=gold -x c++ - -o /dev/null 2>/dev/null && echo -fuse-ld=gold) $(LDFLAGS)
 .PHONY: check-compiler check-linker
 check-linker:
-	@echo '$(CXX) $(OPENMP) $(LDFLAGS)'
+	@echo '$(QUICK_LINK)'
 check-compiler:
 	@echo '$(MODES_CXX) $(call already_read,$(CHECK)) $(CXXFLAGS_ALL) $(CHECK_FLAGS) -fsanitize=bounds -MF /dev/null -c'
 
