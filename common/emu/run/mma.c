@@ -1,5 +1,7 @@
 /* mma.sync on the emulator: the lanes of a warp bring their fragments, the last to arrive multiplies. */
-#include "common/conv/half.h"
+#include <string.h>
+
+#include "common/emu/run/mma_multiply.h"
 #include "common/emu/tool/tool.h"
 
 typedef struct mma {
@@ -7,17 +9,8 @@ typedef struct mma {
   const unsigned *a, *b;
 } mma;
 
-static float half_of(unsigned two, unsigned which) { return half_to_float((unsigned short)(two >> 16 * which)); }
-
-/* Towards zero, as tensor cores round their sums. */
-static float truncated(double x) {
-  union {
-    float value;
-    unsigned bits;
-  } f = {.value = (float)x};
-  if (f.value - f.value == 0 && (f.value > 0 ? f.value > x : f.value < x)) f.bits--;
-  return f.value;
-}
+static const emu_mma_way *fastest;
+static __attribute__((constructor)) void choose(void) { fastest = emu_mma_ways(0); }
 
 /* Where elements lie (PTX ISA, Matrix Fragments for mma.m16n8k16): with g = lane / 4 and t = lane % 4,
  * a [16][16]: register i has row g + 8 (i % 2), columns 2t and 2t + 1, plus 8 in registers 2 and 3;
@@ -25,22 +18,18 @@ static float truncated(double x) {
 static void execute_m16n8k16(emu_warp *warp, unsigned lanes) {
   static const unsigned all = 0xffffffff;
   if (lanes != all) emu_fail("mma.sync at %s:%d: lanes 0x%08x have exited", warp->threads[0].where.file, warp->threads[0].where.line, ~lanes);
-  double a[16][16], b[16][8], sum[16][8];
+  emu_mma_matrices m16n8k16;
   for (unsigned lane = 0; lane < EMU_WARP; lane++) {
     const mma *m = warp->operands[lane];
     const unsigned g = lane / 4, t = lane % 4;
-    for (unsigned i = 0; i < 4; i++)
-      for (unsigned j = 0; j < 2; j++) a[g + 8 * (i % 2)][2 * t + 8 * (i / 2) + j] = half_of(m->a[i], j);
-    for (unsigned i = 0; i < 2; i++)
-      for (unsigned j = 0; j < 2; j++) b[2 * t + 8 * i + j][g] = half_of(m->b[i], j);
-    for (unsigned i = 0; i < 4; i++) sum[g + 8 * (i / 2)][2 * t + i % 2] = m->d[i];
+    for (unsigned i = 0; i < 4; i++) memcpy(&m16n8k16.a.at[g + 8 * (i % 2)][2 * t + 8 * (i / 2)], &m->a[i], sizeof m->a[i]);
+    for (unsigned i = 0; i < 4; i++) m16n8k16.b.at[2 * t + 8 * (i / 2) + i % 2][g] = (uint16_t)(m->b[i / 2] >> 16 * (i % 2));
+    for (unsigned i = 0; i < 2; i++) memcpy(&m16n8k16.d.at[g + 8 * i][2 * t], &m->d[2 * i], 2 * sizeof *m->d);
   }
-  for (unsigned row = 0; row < 16; row++)
-    for (unsigned k = 0; k < 16; k++)
-      for (unsigned column = 0; column < 8; column++) sum[row][column] += a[row][k] * b[k][column];
+  fastest->multiply(&m16n8k16);
   for (unsigned lane = 0; lane < EMU_WARP; lane++) {
     const mma *m = warp->operands[lane];
-    for (unsigned i = 0; i < 4; i++) m->d[i] = truncated(sum[lane / 4 + 8 * (i / 2)][2 * (lane % 4) + i % 2]);
+    for (unsigned i = 0; i < 2; i++) memcpy(&m->d[2 * i], &m16n8k16.d.at[lane / 4 + 8 * i][2 * (lane % 4)], 2 * sizeof *m->d);
   }
 }
 
