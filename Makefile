@@ -317,13 +317,13 @@ endif
 run-%:
 	@echo "run-$*: expected one of $(addprefix run-,$(STEPS))" >&2; exit 2
 
-# Compiling for GPUs that are not here (the build's own has been): warnings are errors. The host's part, most of the time, once.
+# Compiling for GPUs that are not here (the build's own has been): warnings are errors. The host's part, and what a file includes, most of the time, once.
 CHECK_ARCHS = $(filter-out $(if $(filter cuda,$(BACKEND)),$(if $(filter 1,$(words $(ARCH))),$(ARCH))),80 90a $(NEWEST_ARCH))
 define check_rules
-build/nvcc/$(1)/%.cu.o: %.cu
+build/nvcc/$(1)/%.cu.o: %.cu $(if $(filter 90a,$(1)),,$(if $(filter 90a,$(CHECK_ARCHS)),build/nvcc/90a/%.cu.o))
 	@mkdir -p $$(@D)
 	$$(call say,nvcc sm_$(1) $$<)
-	$$(Q)scripts/nvcc_strict.sh $$(NVCC) -ccbin $$(CXX) $$(NVCC_FLAGS) -gencode arch=compute_$(1),code=sm_$(1) $$(call STRICT_PTXAS,$(1)) -MMD -MP $(if $(filter 90a,$(1)),-c,-cubin) $$< -o $$@
+	$$(Q)scripts/nvcc_strict.sh $$(NVCC) -ccbin $$(CXX) $$(NVCC_FLAGS) -gencode arch=compute_$(1),code=sm_$(1) $$(call STRICT_PTXAS,$(1)) $(if $(filter 90a,$(1)),-MMD -MP -c,$(if $(filter 90a,$(CHECK_ARCHS)),,-MMD -MP) -cubin) $$< -o $$@
 endef
 ifneq ($(NVCC),)
 $(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a))))

@@ -32,7 +32,7 @@ static const struct {
   double d;
 } kinds[] = {{"all numbers", 0xbfff, 0, 1},
              {"subnormal halves", 0x83ff, 0, 0x1p-40},
-             {"large halves, sums that overflow a float", 0xfbff, 0x4000, 0x1.fffffep127},
+             {"large halves, about the largest float", 0xfbff, 0x4000, 0x1.fffffep127},
              {"tiny sums", 0x83ff, 0, 0x1p-149},
              {"infinities", 0, 0x7c00, 1},
              {"NaN among the numbers", 0xffff, 0x7000, 1}};

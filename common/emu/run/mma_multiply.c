@@ -17,14 +17,13 @@ static inline __attribute__((always_inline)) void to_doubles(doubles8 *to, const
   *to = __builtin_convertvector((emu_floats8)((ints8)value | special | half >> 15 << 31), doubles8);
 }
 
-/* Towards zero, as tensor cores round their sums. */
+/* Towards zero, as tensor cores round their sums. (None is beyond the floats: products of halves are too small to add to the largest.) */
 static inline __attribute__((always_inline)) void truncate_row(emu_floats8 *to, const doubles8 *from) {
   const longs8 magnitude = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
   const emu_floats8 nearest = __builtin_convertvector(*from, emu_floats8);
   const doubles8 back = __builtin_convertvector(nearest, doubles8);
   const ints8 away = __builtin_convertvector((((longs8)*from & magnitude) - ((longs8)back & magnitude)) >> 63, ints8); /* -1: one bit less */
-  const ints8 finite = (((ints8)nearest & 0x7f800000) - 0x7f800000) >> 31;
-  *to = (emu_floats8)((ints8)nearest + (away & finite));
+  *to = (emu_floats8)((ints8)nearest + away);
 }
 
 /* Several rows at a time, as one sum has to wait for the one before. A product is exact: fused with the sum or not, it is the same. */
