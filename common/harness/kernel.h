@@ -42,9 +42,9 @@ typedef struct conv_plan {
   char why_not[160];  /* room for a reason that has numbers in it */
   cudaError_t failed; /* a CUDA call of the planning failed (plan_failed()); else success */
 #ifdef __cplusplus
-  alignas(64)
+  alignas(128)
 #else
-  _Alignas(64)
+  _Alignas(128)
 #endif
       unsigned char data[PLAN_BYTES]; /* the kernel's own: plan_data<T>(plan) in common/harness/plan.h */
 } conv_plan;

@@ -23,11 +23,11 @@ cudaError_t plan_allow_shared(const void *kernel, size_t bytes);
 
 /* What a kernel's plan() leaves for its launch(): a struct of its own, without pointers into itself. */
 template <class T> static inline T *plan_data(conv_plan *plan) {
-  static_assert(sizeof(T) <= sizeof plan->data && alignof(T) <= 64, "raise PLAN_BYTES");
+  static_assert(sizeof(T) <= sizeof plan->data && alignof(T) <= 128, "raise PLAN_BYTES");
   return (T *)plan->data;
 }
 template <class T> static inline const T *plan_data(const conv_plan *plan) {
-  static_assert(sizeof(T) <= sizeof plan->data && alignof(T) <= 64, "raise PLAN_BYTES");
+  static_assert(sizeof(T) <= sizeof plan->data && alignof(T) <= 128, "raise PLAN_BYTES");
   return (const T *)plan->data;
 }
 #endif
