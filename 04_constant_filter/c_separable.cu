@@ -123,7 +123,8 @@ __global__ void __launch_bounds__(THREADS) separable_kernel(conv_problem p, cons
   /* Along the rows: a thread has COLS neighbouring outputs; the window slides four columns at a time. */
   for (int i = threadIdx.x / LANES_Q; i < height; i += THREADS / LANES_Q) {
     const int quad = threadIdx.x % LANES_Q * 2;
-    float sum[COLS] = {}, window[COLS + 4];
+    float sum[COLS] = {};
+    __align__(16) float window[COLS + 4];
     *(float4 *)&window[4] = QUAD(i, quad);
     *(float4 *)&window[8] = QUAD(i, quad + 1);
     for (int s = 0; s < pitch; s += 4) {

@@ -73,7 +73,7 @@ template <int TAPS> __global__ void __launch_bounds__(THREADS, 4) large_kernel(c
   /* Row h of the pixels under my windows lies under filter row h - i of my output row i, for i from first_i to last_i. */
   const auto add_row = [&](int h, int first_i, int last_i) {
     const float4 *row = tile + PARTS * (my_p + h) * l.part + my_q, *elements = filter + h * pitch / 4;
-    float window[WINDOW];
+    __align__(16) float window[WINDOW];
 #pragma unroll 1
     for (int s = 0; s < taps; s += SLIDE, elements += SLIDE / 4) {
 #pragma unroll

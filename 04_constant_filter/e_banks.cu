@@ -126,7 +126,7 @@ template <int SIZE> __global__ void __launch_bounds__(tile_of<SIZE>::THREADS, SI
     const float4 *row = tile + PARTS * (my_p + h) * b::PART + my_q;
 #pragma unroll
     for (int s = 0; s < SIZE; s += b::STEP) {
-      float window[b::WINDOW];
+      __align__(16) float window[b::WINDOW];
 #pragma unroll
       for (int j = 0; j < b::WINDOW; j += 4) *(float4 *)&window[j] = row[(s + j) / 4 % PARTS * b::PART + (s + j) / 4 / PARTS];
 #pragma unroll

@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) rows_kernel(conv_problem p,
     __pipeline_wait_prior(AHEAD - 1);
     __syncwarp();
     const int now = (slot + STEP) % RING;
-    float pixels[2][WINDOW];
+    __align__(16) float pixels[2][WINDOW];
 #pragma unroll
     for (int d = 0; d < 2; d++)
 #pragma unroll

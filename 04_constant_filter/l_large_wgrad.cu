@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(THREADS, 6)
     const int rows = min(BP, p.P - first_p), columns = min(BQ, p.Q - first_q);
     for (int row = my_group; row < rows; row += groups) {
       const float4 *pixels = (const float4 *)(tile + (row + r) * l.pitch + first_s), *elements = (const float4 *)(gradient + row * BQ);
-      float window[TAPS + BQ]; /* TAPS + STEP of them are in use at a time */
+      __align__(16) float window[TAPS + BQ]; /* TAPS + STEP of them are in use at a time */
 #pragma unroll
       for (int j = 0; j < TAPS; j += 4) *(float4 *)&window[j] = pixels[j / 4];
 #pragma unroll

@@ -108,13 +108,13 @@ __global__ void __launch_bounds__(THREADS, 3)
       for (int tap = 0; tap < taps; tap++)
 #pragma unroll 1
         for (int quad = 0; quad < t.quads; quad++, a += 4 * MB) {
-          float window[TN + 4];
+          __align__(16) float window[TN + 4];
 #pragma unroll
           for (int j = 0; j < TN + 4; j += 4)
             *(float4 *)&window[j] = *(const float4 *)(now + (warp * STAGE_K + i) * dy_k + (my_row + reach - tap * apart) * t.pitch + my_col + quad * VC + j);
 #pragma unroll
           for (int m = 0; m < MB; m++) {
-            float f[4];
+            __align__(16) float f[4];
             *(float4 *)f = *(const float4 *)(a + 4 * m);
 #pragma unroll
             for (int v = 0; v < VC; v++)

@@ -28,7 +28,7 @@ static __device__ __forceinline__ constexpr int quad_col(int j) { return j % 4 +
 
 /* What a thread needs for one element of the reduction: a column of filters and a row of pixels. */
 typedef struct operands {
-  float filter[TM], pixel[TN];
+  __align__(16) float filter[TM], pixel[TN];
 } operands;
 
 /* a: the element's filters from tile_row on; b: its pixels from tile_col on. */

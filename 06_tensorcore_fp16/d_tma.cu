@@ -6,7 +6,7 @@
  *           come and counts them; who has read it arrives at another, so that it can be filled again.
  * Change:   against 06c the copies: thread 0's, STAGES ahead. And one product stays at work while the next is asked for.
  * Expect:   06c's threads spent half of their issue slots on copies; here the tensor cores wait for L2 alone, which every window crosses once for each of its
- *           nine taps: 128 x 64 halves for 128 x 64 x 128 products is 16 KiB for 1 M; at 9 TB/s no limit. 550 TFLOP/s: thread 0 still waits with the others.
+ *           nine taps: 32 KiB for 128 x 128 x 64 products, so 9.4 TB/s of L2 make 600 TFLOP/s. And thread 0 still waits with the others: 450.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels: a multiple of 8, with groups of 64 a group. */
 #include "06_tensorcore_fp16/maps.h"
 #include "06_tensorcore_fp16/stages.cuh"

@@ -86,11 +86,11 @@ template <int BN> static __device__ __forceinline__ void put_results(unsigned ch
   *(__half2 *)(shared + pixel * 2 * BN + (k / CHUNK ^ pixel % CHUNKS) * 16 + k % CHUNK * 2) = __floats2half2_rn(first, second);
 }
 
-/* From there to y, which begins at the tile's first filter: `filters` of them, of pixels first_pixel, ... */
+/* By a warpgroup, from there to y, which begins at the tile's first filter: `filters` of them, of pixels first_pixel, ... */
 template <int BM, int BN>
 static __device__ __forceinline__ void store_results(const conv_problem &p, const unsigned char *shared, __half *y, int first_pixel, int filters) {
   const bool whole = p.K % CHUNK == 0 && p.K / p.groups % CHUNK == 0;
-  for (int i = threadIdx.x; i < BM * BN / CHUNK; i += THREADS) {
+  for (int i = threadIdx.x % THREADS; i < BM * BN / CHUNK; i += THREADS) {
     const int pixel = i / (BN / CHUNK), j = i % (BN / CHUNK), k = j * CHUNK;
     if (first_pixel + pixel >= p.N * p.P * p.Q || k >= filters) continue;
     const unsigned char *const from = shared + pixel * 2 * BN + (j ^ pixel % CHUNKS) * 16;

@@ -1,0 +1,61 @@
+/* A ring of stages that the copy engine fills, and the products of a stage. From 06d, unchanged but that a tile is a struct, and a warpgroup may multiply a part
+ * of a stage. */
+#pragma once
+#include "06_tensorcore_fp16/maps.h"
+#include "06_tensorcore_fp16/stages.cuh"
+
+enum { WGMMA_M = 64 };
+
+/* Two mbarriers for each stage, one after the other: its bytes are there; nobody reads them any more. */
+typedef struct ring {
+  ptx_shared full, empty;
+} ring;
+
+/* By one thread; then the block must meet. readers: arrivals that empty a stage. */
+static __device__ __forceinline__ void ring_begin(const ring &r, int stages, int readers) {
+  for (int i = 0; i < stages; i++) ptx_mbarrier_init(r.full + 8 * i, 1), ptx_mbarrier_init(r.empty + 8 * i, readers);
+  ptx_fence_mbarrier_init();
+}
+
+/* Where a tile's copies begin: its first channel and filter, and the first window's first pixel. */
+typedef struct tile {
+  int c, k, in_w, in_h, n;
+} tile;
+
+static __device__ __forceinline__ tile tile_of(const conv_problem &p, int group, int first_k, int first_pixel) {
+  return {group * (p.C / p.groups), group * (p.K / p.groups) + first_k, first_pixel % p.Q * p.stride_w - p.pad_left,
+          first_pixel / p.Q % p.P * p.stride_h - p.pad_top, first_pixel / (p.P * p.Q)};
+}
+
+/* A step of the reduction, one tap and 64 channels: pixels to `a`, filters to `b`, `bytes` together, told to the mbarrier. */
+static __device__ __forceinline__ void load_step(const conv_problem &p, const tile &t, const CUtensorMap *windows, const CUtensorMap *filters, int tap, int c,
+                                                 ptx_shared a, ptx_shared b, unsigned bytes, ptx_shared full) {
+  ptx_mbarrier_arrive_expect_tx(full, bytes);
+  ptx_tensor_load_im2col(a, windows, {t.c + c, t.in_w, t.in_h, t.n}, {(unsigned short)(tap % p.S * p.dil_w), (unsigned short)(tap / p.S * p.dil_h)}, full);
+  ptx_tensor_load(b, filters, {c, tap, t.k}, full);
+}
+
+/* Asks for the products of a step: 64 M rows of pixels, BN rows of filters. The first ones of a tile do not add to what was there. */
+template <bool FIRST, int M, int SUMS> static __device__ __forceinline__ void multiply(float (&sum)[M][SUMS], ptx_shared a, ptx_shared b) {
+  ptx_wgmma_fence();
+#pragma unroll
+  for (int l = 0; l < CHUNKS; l += 2) /* 16 channels */
+#pragma unroll
+    for (int i = 0; i < M; i++) {
+      const unsigned long long pixels = ptx_wgmma_descriptor(a + i * WGMMA_M * ROW + l * 16, 16, 8 * ROW, PTX_SWIZZLE_128);
+      const unsigned long long filters = ptx_wgmma_descriptor(b + l * 16, 16, 8 * ROW, PTX_SWIZZLE_128);
+      if (FIRST && l == 0) ptx_wgmma<0, 0, 0>(sum[i], pixels, filters);
+      else ptx_wgmma(sum[i], pixels, filters);
+    }
+  ptx_wgmma_commit();
+}
+
+/* A warpgroup's sums to shared memory, [64 M pixels][BN]. */
+template <int BN, int M, int SUMS> static __device__ __forceinline__ void put_sums(unsigned char *shared, const float (&sum)[M][SUMS]) {
+  const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < M; i++)
+#pragma unroll
+    for (int j = 0; j < SUMS; j += 2) /* two neighbours; of row lane / 4, or 8 below */
+      put_results<BN>(shared, i * WGMMA_M + 16 * warp + lane / 4 + j / 2 % 2 * 8, j / 4 * 8 + lane % 4 * 2, sum[i][j], sum[i][j + 1]);
+}
