@@ -18,6 +18,12 @@ static inline const char *map_refused(conv_plan *plan, const char *what, CUresul
   return plan->why_not;
 }
 
+/* What puts an address into a map; asked for when the first plan is made. */
+static inline decltype(&cuTensorMapReplaceAddress) map_replace(void) {
+  static const auto replace = driver_function<decltype(cuTensorMapReplaceAddress)>("cuTensorMapReplaceAddress");
+  return replace;
+}
+
 /* Any address that a map may have: the tensor's own comes at launch. */
 static void *const no_address = (void *)512;
 
@@ -35,7 +41,7 @@ static inline const char *map_windows(conv_plan *plan, CUtensorMap *map, const c
   if ((p->S - 1) * p->dil_w > 255 || (p->R - 1) * p->dil_h > 255) return "a filter reaches over more than 256 pixels (tensor maps)";
   if (p->stride_w > 8 || p->stride_h > 8) return "a stride above 8 (tensor maps)";
   const auto encode = driver_function<decltype(cuTensorMapEncodeIm2col)>("cuTensorMapEncodeIm2col");
-  if (encode == NULL) return "the driver has no tensor maps";
+  if (encode == NULL || map_replace() == NULL) return "the driver has no tensor maps";
   const CUresult status =
       encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, no_address, size, stride, lower, upper, (cuuint32_t)channels, (cuuint32_t)pixels, step,
              CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
@@ -53,7 +59,7 @@ static inline const char *map_tiles(conv_plan *plan, CUtensorMap *map, const cha
   cuuint32_t step[5] = {1, 1, 1, 1, 1};
   for (int d = 1; d < dims; d++) stride[d] = stride[d - 1] * size[d];
   const auto encode = driver_function<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
-  if (encode == NULL) return "the driver has no tensor maps";
+  if (encode == NULL || map_replace() == NULL) return "the driver has no tensor maps";
   const CUresult status = encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, (cuuint32_t)dims, no_address, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
                                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return status == CUDA_SUCCESS ? NULL : map_refused(plan, what, status);
@@ -68,7 +74,6 @@ static inline const char *map_filters(conv_plan *plan, CUtensorMap *map, const c
 
 /* A map for the tensor at this address; what the plan holds stays. */
 static inline cudaError_t map_at(CUtensorMap *map, const CUtensorMap *planned, void *address) {
-  static const auto replace = driver_function<decltype(cuTensorMapReplaceAddress)>("cuTensorMapReplaceAddress");
   *map = *planned;
-  return replace != NULL && replace(map, address) == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+  return map_replace()(map, address) == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }

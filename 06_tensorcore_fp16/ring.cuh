@@ -4,7 +4,7 @@
 #include "06_tensorcore_fp16/maps.h"
 #include "06_tensorcore_fp16/stages.cuh"
 
-enum { WGMMA_M = 64 };
+static constexpr int WGMMA_M = 64;
 
 /* Two mbarriers for each stage, one after the other: its bytes are there; nobody reads them any more. */
 typedef struct ring {

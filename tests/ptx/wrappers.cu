@@ -107,6 +107,7 @@ __global__ void tensors(const CUtensorMap *map, int c, int w, int h) {
     ptx_wgmma_fence();                                                                           \
     ptx_wgmma_m64n##N##k16<0, 0, 0>(d, k_major, k_major);                                        \
     ptx_wgmma_m64n##N##k16<0, 1>(d, k_major, mn_major);                                          \
+    ptx_wgmma(d, k_major, k_major);                                                              \
     ptx_wgmma_commit();                                                                          \
     ptx_wgmma_m64n##N##k16<1, 0>(d, mn_major, k_major);                                          \
     ptx_wgmma_m64n##N##k16<1, 1, 1>(d, mn_major, mn_major);                                      \
