@@ -4,6 +4,7 @@
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
+#include <stdio.h>
 
 #include "common/harness/plain.h"
 #include "common/ptx/ptx.cuh"
