@@ -148,7 +148,8 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
   const int64_t tiles = (int64_t)((pixels + BLOCKS * bm - 1) / (BLOCKS * bm)) * p->groups * ((group_k + bn - 1) / bn); /* of a cluster */
   if (tiles > INT_MAX / 2) return "2^30 tiles or more";
   mine->tiles = (int)tiles, mine->shared = (mine->row->stages * (bm + bn) + bm * bn / BOX) * ROW;
-  mine->blocks = BLOCKS * (tiles < device->sm_count / BLOCKS ? (int)tiles : device->sm_count / BLOCKS);
+  const int clusters = device->sm_count > BLOCKS ? device->sm_count / BLOCKS : 1;
+  mine->blocks = BLOCKS * (tiles < clusters ? (int)tiles : clusters);
   why = map_windows(plan, &mine->windows, p, BK, bm);
   if (!why) why = map_filters(plan, &mine->filter_tiles, p, bn / BLOCKS);
   const cuuint64_t size[2] = {(cuuint64_t)p->K, (cuuint64_t)pixels};

@@ -119,7 +119,7 @@ static void launch_copy(const conv_kernel *k, const conv_problem *p, conv_plan *
 }
 
 static void all_of(const conv_kernel *k, const conv_suite *suite, tally *t) {
-  conv_plan *plans = malloc((size_t)suite->count * sizeof *plans);
+  conv_plan *plans = aligned_alloc(_Alignof(conv_plan), (size_t)suite->count * sizeof *plans);
   bool *can = malloc((size_t)suite->count * sizeof *can);
   if (!plans || !can) abort();
   for (int n = 0; n < suite->count; n++) can[n] = plan_twice(k, &suite->problems[n], &plans[n], t) == NULL;
