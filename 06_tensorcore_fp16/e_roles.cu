@@ -110,10 +110,4 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-/* An accumulator takes one product after the other, which adds 16 products and what it was; zeros past the channels, too. */
-static double growth_fprop(const conv_problem *p, bool random) {
-  const int steps = p->R * p->S * ((p->C / p->groups + BK - 1) / BK);
-  return growth_truncated((double)(steps * (BK / 16) * (16 + 1)), random);
-}
-
-NHWC_ROW(roles_fprop, "06e", "a producer and two warpgroups that multiply", PASS_FPROP, 90, plan_fprop, launch_fprop, growth_fprop);
+NHWC_ROW(roles_fprop, "06e", "a producer and two warpgroups that multiply", PASS_FPROP, 90, plan_fprop, launch_fprop, growth_steps);

@@ -15,10 +15,6 @@
 
 static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, BLOCKS = 2 /* of a cluster */, BOX = 64 /* filters of a store */;
 
-static __device__ __forceinline__ unsigned two_halves(float low, float high) {
-  return __half_as_ushort(__float2half_rn(low)) | (unsigned)__half_as_ushort(__float2half_rn(high)) << 16;
-}
-
 /* A warpgroup's sums as halves to shared memory, [SUMS / 32][64 M pixels][BOX], swizzled: what a store's box is. */
 template <int M, int SUMS> static __device__ __forceinline__ void put_boxes(ptx_shared boxes, const float (&sum)[M][SUMS]) {
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
@@ -172,10 +168,4 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
                        mine->row->kernel, plan->operation.problem, windows, filter_tiles, results, mine->tiles);
 }
 
-/* An accumulator takes one product after the other, which adds 16 products and what it was; zeros past the channels, too. */
-static double growth_fprop(const conv_problem *p, bool random) {
-  const int steps = p->R * p->S * ((p->C / p->groups + BK - 1) / BK);
-  return growth_truncated((double)(steps * (BK / 16) * (16 + 1)), random);
-}
-
-NHWC_ROW(persistent_fprop, "06f", "blocks that stay, stores under the next tile, clusters of two", PASS_FPROP, 90, plan_fprop, launch_fprop, growth_fprop);
+NHWC_ROW(persistent_fprop, "06f", "blocks that stay, stores under the next tile, clusters of two", PASS_FPROP, 90, plan_fprop, launch_fprop, growth_steps);

@@ -50,6 +50,11 @@ template <bool FIRST, int M, int SUMS> static __device__ __forceinline__ void mu
   ptx_wgmma_commit();
 }
 
+/* Of two floats, rounded. */
+static __device__ __forceinline__ unsigned two_halves(float low, float high) {
+  return __half_as_ushort(__float2half_rn(low)) | (unsigned)__half_as_ushort(__float2half_rn(high)) << 16;
+}
+
 /* A warpgroup's sums to shared memory, [64 M pixels][BN]. */
 template <int BN, int M, int SUMS> static __device__ __forceinline__ void put_sums(unsigned char *shared, const float (&sum)[M][SUMS]) {
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
@@ -58,4 +63,10 @@ template <int BN, int M, int SUMS> static __device__ __forceinline__ void put_su
 #pragma unroll
     for (int j = 0; j < SUMS; j += 2) /* two neighbours; of row lane / 4, or 8 below */
       put_results<BN>(shared, i * WGMMA_M + 16 * warp + lane / 4 + j / 2 % 2 * 8, j / 4 * 8 + lane % 4 * 2, sum[i][j], sum[i][j + 1]);
+}
+
+/* An accumulator takes one product after the other, which adds 16 products and what it was; zeros past the channels, too. */
+static inline double growth_steps(const conv_problem *p, bool random) {
+  const int steps = p->R * p->S * ((p->C / p->groups + BK - 1) / BK);
+  return growth_truncated((double)(steps * (BK / 16) * (16 + 1)), random);
 }

@@ -3,10 +3,6 @@
 #pragma once
 #include "06_tensorcore_fp16/ring.cuh"
 
-static __device__ __forceinline__ unsigned two_halves(float low, float high) {
-  return __half_as_ushort(__float2half_rn(low)) | (unsigned)__half_as_ushort(__float2half_rn(high)) << 16;
-}
-
 /* Asks for the products of a tap, from the row where its pixels begin. The first one of a tile does not add to what was there. */
 template <bool FIRST, int SUMS> static __device__ __forceinline__ void multiply_tap(float (&sum)[SUMS], ptx_shared filters, ptx_shared pixels) {
   ptx_wgmma_fence();
