@@ -47,15 +47,19 @@ __global__ void __launch_bounds__(THREADS, 1)
   }
   __syncthreads(); /* barriers are there */
 
-  /* Thread 0: a step of the reduction, one tap and 64 channels, to its stage. */
+  /* Thread 0: the next step of the reduction, one tap and 64 channels, to its stage. Taps are counted, not divided: all wait for this thread. */
   const int n = first_pixel / image, in_h = first_pixel / p.Q % p.P * p.stride_h - p.pad_top, in_w = first_pixel % p.Q * p.stride_w - p.pad_left;
-  auto load = [&](int step) {
-    const int stage = step % STAGES, tap = step / parts_c, c = step % parts_c * BK;
+  place at = {0, 0, 0};
+  auto load = [&](int stage) {
     const ptx_shared a = stages + stage * STAGE;
     ptx_mbarrier_arrive_expect_tx(full_at + 8 * stage, STAGE);
-    ptx_tensor_load_im2col(a, &windows, {group * group_c + c, in_w, in_h, n}, {(unsigned short)(tap % p.S * p.dil_w), (unsigned short)(tap / p.S * p.dil_h)},
+    ptx_tensor_load_im2col(a, &windows, {group * group_c + at.c, in_w, in_h, n}, {(unsigned short)(at.s * p.dil_w), (unsigned short)(at.r * p.dil_h)},
                            full_at + 8 * stage);
-    ptx_tensor_load(a + BM * ROW, &filter_tiles, {c, tap, group * group_k + first_k}, full_at + 8 * stage);
+    ptx_tensor_load(a + BM * ROW, &filter_tiles, {at.c, at.r * p.S + at.s, group * group_k + first_k}, full_at + 8 * stage);
+    at.c += BK;
+    if (at.c < group_c) return;
+    at.c = 0, at.s++;
+    if (at.s == p.S) at.s = 0, at.r++;
   };
 
   float sum[BM / WGMMA_M][BN / 2];
@@ -71,7 +75,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (lane == 0) ptx_mbarrier_arrive(empty_at + 8 * before);
     if (threadIdx.x == 0 && step - 1 + STAGES < steps) {
       ptx_mbarrier_wait(empty_at + 8 * before, (step - 1) / STAGES & 1);
-      load(step - 1 + STAGES);
+      load(before);
     }
   }
   ptx_wgmma_wait<0>();

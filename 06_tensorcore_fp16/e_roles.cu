@@ -31,11 +31,12 @@ __global__ void __launch_bounds__(BLOCK, 1)
     ptx_setmaxnreg_dec<40>();
     if (threadIdx.x != 0) return;
     const tile t = tile_of(p, group, first_k, first_pixel);
-    for (int step = 0; step < steps; step++) {
+    place at = {0, 0, 0};
+    for (int step = 0; step < steps; step++, at = next_step(p, at, group_c)) {
       const int stage = step % STAGES;
       const ptx_shared a = stages + stage * STAGE;
       if (step >= STAGES) ptx_mbarrier_wait(r.empty + 8 * stage, (step / STAGES - 1) & 1);
-      load_step(p, t, &windows, &filter_tiles, step / parts_c, step % parts_c * BK, a, a + BM * ROW, STAGE, r.full + 8 * stage);
+      load_step(p, t, &windows, &filter_tiles, at, a, a + BM * ROW, STAGE, r.full + 8 * stage);
     }
     return;
   }

@@ -1,158 +1,197 @@
-/* 06f: blocks that stay, results that leave under the next tile, and filters that come once for two blocks.
+/* 06f: blocks that stay, results that leave under the next tile, and pixels where the size is free.
  *
- * Terms:    persistent kernel, tile scheduler, epilogue overlap, thread block cluster, multicast.
+ * Terms:    persistent kernel, tile scheduler, epilogue overlap, wave quantization, operand swap.
  * Idea:     three. One block a multiprocessor takes tile after tile, so that its producer loads the next tile's first stages while this one's last are multiplied,
  *           and barriers and maps are set up once. Results go to shared memory of their own by stmatrix and from there by the copy engine, which the next tile
- *           does not wait for. And two blocks of a cluster have neighbouring pixels and the same filters: each loads half of these and sends it to both.
+ *           does not wait for. And filters are now a, pixels b: a has 64 rows, b any multiple of 8 up to 256. Filters are 64, 128, 256, ...; pixels are what the
+ *           images make them, and the tile that gives every multiprocessor the same number of them is where the time is.
  * Order:    filters first, then pixels: blocks at work at the same time read the same windows.
- * Change:   against 06e the loop over tiles, the cluster's loads and releases, the way out.
- * Expect:   of a step's 48 KiB 32 cross L2 for each block: 6.3 TB/s at 800 TFLOP/s, no limit. A tile's end costs its last products, and two barriers: 700 TFLOP/s,
- *           where the power allows.
+ * Roles:    a consumer has 64 filters and all of the tile's pixels; where there are only 64 filters, both have these, and different pixels.
+ * Change:   against 06e the loop over tiles, the swap of operands, the way out; and nothing divides any more: what one thread does before the first load all others
+ *           wait for.
+ * Expect:   a step of 128 filters x 256 pixels x 64 channels is 1024 clocks of the tensor cores and 48 KiB from L2, which reach a multiprocessor at about 50 bytes a
+ *           clock, 983 clocks. A tile's end costs its last products and 1250 clocks of rounding and storing, in 36 steps: 96 % of what the power allows.
+ * Clusters: a cluster of two whose blocks send each other half of the filters (multicast) was slower in every layer: docs/06_tensorcore_fp16.md.
  * 1x1:      is the matrix product it looks like; its windows are pixels, and im2col brings them as fast as tiles (docs/gpu_hopper.md).
- * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8, with groups of 64 a group. */
+ * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
+#include <math.h>
+
+#include "06_tensorcore_fp16/divide.cuh"
 #include "06_tensorcore_fp16/ring.cuh"
-#include "common/harness/launch.h"
 
-static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, BLOCKS = 2 /* of a cluster */, BOX = 64 /* filters of a store */;
+static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 8;
 
-/* A warpgroup's sums as halves to shared memory, [SUMS / 32][64 M pixels][BOX], swizzled: what a store's box is. */
-template <int M, int SUMS> static __device__ __forceinline__ void put_boxes(ptx_shared boxes, const float (&sum)[M][SUMS]) {
-  const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+/* A place in the ring, and the parity of its round. */
+typedef struct slot {
+  int stage;
+  unsigned parity;
+} slot;
+
+static __device__ __forceinline__ slot next_slot(slot s, int stages) { return s.stage + 1 < stages ? slot{s.stage + 1, s.parity} : slot{0, s.parity ^ 1}; }
+
+/* How the pixels and filters are cut into tiles. */
+typedef struct tile_cut {
+  divisor tiles_k, row, image;                          /* by the tiles of filters; by Q; by P Q */
+  int filters, filters_apart, pixels, pixels_apart;     /* of a tile; from one consumer to the next */
+  int tiles, steps, stages, stage /* bytes of a stage */;
+} tile_cut;
+
+/* Sums [64 filters][N pixels] as halves to shared memory, [pixel][64 filters], swizzled: what a store's box is. */
+template <int N> static __device__ __forceinline__ void put_turned(const float (&sum)[N / 2], ptx_shared box) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, chunk = 2 * warp + lane / 8 % 2; /* 8 filters are 16 bytes */
 #pragma unroll
-  for (int i = 0; i < M; i++) {
-    const int row = i * WGMMA_M + 16 * warp + lane % 16;
+  for (int j = 0; j + 1 < N / 8; j += 2) { /* two times eight pixels, 16 filters */
+    unsigned part[4];
 #pragma unroll
-    for (int j = 0; j < SUMS; j += 8) { /* 16 filters: rows 0 to 7 and 8 to 15 of the first 8, then of the others */
-      unsigned part[4];
+    for (int i = 0; i < 4; i++) part[i] = two_halves(sum[4 * (j + i / 2) + 2 * (i % 2)], sum[4 * (j + i / 2) + 2 * (i % 2) + 1]);
+    ptx_stmatrix_x4_trans(box + swizzled(8 * (j + lane / 16) + lane % 8, chunk), part);
+  }
+  if (N / 8 % 2 == 1) {
+    constexpr int j = N / 8 - 1;
+    unsigned part[2];
 #pragma unroll
-      for (int e = 0; e < 4; e++) part[e] = two_halves(sum[i][j + 2 * e], sum[i][j + 2 * e + 1]);
-      ptx_stmatrix_x4(boxes + j / 32 * (M * WGMMA_M * ROW) + swizzled(row, j / 4 % CHUNKS + lane / 16), part);
-    }
+    for (int i = 0; i < 2; i++) part[i] = two_halves(sum[4 * j + 2 * i], sum[4 * j + 2 * i + 1]);
+    ptx_stmatrix_x2_trans(box + swizzled(8 * j + lane % 8, chunk), part);
   }
 }
 
-/* A block of a cluster: 128 M pixels x BN filters at a time. */
-template <int BN, int M, int STAGES>
+/* N: pixels of a product. */
+template <int N>
 __global__ void __launch_bounds__(BLOCK, 1)
-    persistent_kernel(conv_problem p, const __grid_constant__ CUtensorMap windows, const __grid_constant__ CUtensorMap filter_tiles,
-                      const __grid_constant__ CUtensorMap results, int tiles) {
-  constexpr int PIXELS = WGMMA_M * M, BM = CONSUMERS * PIXELS, STAGE = (BM + BN) * ROW, HALF = BN / BLOCKS;
+    persistent_kernel(conv_problem p, tile_cut t, const __grid_constant__ CUtensorMap windows, const __grid_constant__ CUtensorMap filter_tiles,
+                      const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  __shared__ unsigned long long barriers[2 * STAGES];
+  __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
-  const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + STAGES)};
-  const int group_c = p.C / p.groups, group_k = p.K / p.groups, tiles_k = (group_k + BN - 1) / BN;
-  const int parts_c = (group_c + BK - 1) / BK, steps = p.R * p.S * parts_c, role = threadIdx.x / THREADS;
-  const unsigned rank = ptx_cluster_rank();
-  const int first_tile = blockIdx.x / BLOCKS, clusters = gridDim.x / BLOCKS;
-  if (threadIdx.x == 0) ring_begin(r, STAGES, BLOCKS * CONSUMERS * THREADS / 32);
-  ptx_cluster_arrive();
-  ptx_cluster_wait(); /* both blocks' barriers are there */
+  const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
+  const int role = threadIdx.x / THREADS;
+  if (threadIdx.x == 0) {
+    ptx_prefetch_tensormap(&windows), ptx_prefetch_tensormap(&filter_tiles);
+    ring_begin(r, t.stages, CONSUMERS * THREADS / 32);
+  }
 
   if (role == 0) { /* the producer */
+    __syncwarp();
+    ptx_bar_arrive(1, BLOCK); /* barriers are there; who made them need not wait */
     ptx_setmaxnreg_dec<56>();
-    if (threadIdx.x == 0)
-      for (int i = first_tile, count = 0; i < tiles; i += clusters) {
-        const int group = i / tiles_k % p.groups, first_k = i % tiles_k * BN, first_pixel = (i / tiles_k / p.groups * BLOCKS + rank) * BM;
-        const tile t = tile_of(p, group, first_k, first_pixel);
-        for (int step = 0; step < steps; step++, count++) {
-          const int stage = count % STAGES, tap = step / parts_c, c = step % parts_c * BK;
-          const ptx_shared a = stages + stage * STAGE, full = r.full + 8 * stage;
-          if (count >= STAGES) ptx_mbarrier_wait(r.empty + 8 * stage, (count / STAGES - 1) & 1);
-          ptx_mbarrier_arrive_expect_tx(full, STAGE);
-          ptx_tensor_load_im2col(a, &windows, {t.c + c, t.in_w, t.in_h, t.n}, {(unsigned short)(tap % p.S * p.dil_w), (unsigned short)(tap / p.S * p.dil_h)},
-                                 full);
-          ptx_tensor_load_multicast(a + (BM + rank * HALF) * ROW, &filter_tiles, {c, tap, t.k + (int)rank * HALF}, full, (1 << BLOCKS) - 1);
-        }
-      }
-  } else {
-    ptx_setmaxnreg_inc<224>();
-    const int me = role - 1; /* of the consumers */
-    const ptx_shared boxes = stages + STAGES * STAGE + me * PIXELS * BN * 2;
-    const auto release = [&](int stage) { /* both blocks' copies go there */
-                                          if (threadIdx.x % 32 == 0) {
-                                            ptx_mbarrier_arrive(r.empty + 8 * stage);
-                                            ptx_mbarrier_arrive_cluster(ptx_mapa(r.empty + 8 * stage, rank ^ 1));
-                                          }
-    };
-    for (int i = first_tile, count = 0; i < tiles; i += clusters) {
-      float sum[M][BN / 2];
-      for (int step = 0; step < steps; step++, count++) {
-        const int stage = count % STAGES;
-        const ptx_shared a = stages + stage * STAGE;
-        ptx_mbarrier_wait(r.full + 8 * stage, count / STAGES & 1);
-        if (step == 0) {
-          multiply<true>(sum, a + me * PIXELS * ROW, a + BM * ROW);
-        } else {
-          multiply<false>(sum, a + me * PIXELS * ROW, a + BM * ROW);
-          ptx_wgmma_wait<1>(); /* the step before is done */
-          release((count - 1) % STAGES);
-        }
-      }
-      ptx_wgmma_wait<0>();
-      release((count - 1) % STAGES);
-
-      const int group = i / tiles_k % p.groups, first_k = i % tiles_k * BN, first_pixel = (i / tiles_k / p.groups * BLOCKS + rank) * BM + me * PIXELS;
-      const bool stores = threadIdx.x % THREADS == 0;
-      if (stores) ptx_bulk_wait_read<0>(); /* the tile before has left */
-      ptx_bar_sync(1 + me, THREADS);
-      put_boxes(boxes, sum);
-      ptx_fence_proxy_async();
-      ptx_bar_sync(1 + me, THREADS); /* the boxes are there */
-      if (stores) {
-        for (int k = 0; k < BN && first_k + k < group_k; k += BOX)
-          ptx_tensor_store(&results, {group * group_k + first_k + k, first_pixel}, boxes + k / BOX * PIXELS * ROW);
-        ptx_bulk_commit();
+    if (threadIdx.x != 0) return;
+    slot s = {0, 0};
+    for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
+      const int of_k = divide(i, t.tiles_k), pixel = of_k * t.pixels, n = divide(pixel, t.image), of_image = pixel - n * t.image.by, row = divide(of_image, t.row);
+      const tile from = {0, (i - of_k * t.tiles_k.by) * t.filters, (of_image - row * p.Q) * p.stride_w - p.pad_left, row * p.stride_h - p.pad_top, n};
+      place at = {0, 0, 0};
+      for (int step = 0; step < t.steps; step++, at = next_step(p, at, p.C), s = next_slot(s, t.stages)) {
+        const ptx_shared filters = stages + s.stage * t.stage;
+        ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
+        load_step(p, from, &windows, &filter_tiles, at, filters + t.filters * ROW, filters, t.stage, r.full + 8 * s.stage);
       }
     }
-    if (threadIdx.x % THREADS == 0) ptx_bulk_wait<0>();
+    return;
   }
-  ptx_cluster_arrive(); /* nobody ends while the other may still reach its memory */
-  ptx_cluster_wait();
+
+  ptx_bar_sync(1, BLOCK);
+  ptx_setmaxnreg_inc<224>();
+  const int me = role - 1; /* of the consumers */
+  const ptx_shared a = stages + me * t.filters_apart * ROW, b = stages + (t.filters + me * t.pixels_apart) * ROW, box = stages + t.stages * t.stage + me * N * ROW;
+  const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
+  slot s = {0, 0};
+  for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
+    float sum[1][N / 2];
+    int before = 0;
+    for (int step = 0; step < t.steps; step++, s = next_slot(s, t.stages)) {
+      ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
+      if (step == 0) {
+        multiply<true>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
+      } else {
+        multiply<false>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
+        ptx_wgmma_wait<1>(); /* the step before is done */
+        if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
+      }
+      before = s.stage;
+    }
+    ptx_wgmma_wait<0>();
+    if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
+
+    const int of_k = divide(i, t.tiles_k), k = (i - of_k * t.tiles_k.by) * t.filters + me * t.filters_apart;
+    if (stores) ptx_bulk_wait_read<0>(); /* the tile before has left */
+    ptx_bar_sync(2 + me, THREADS);
+    put_turned<N>(sum[0], box);
+    ptx_fence_proxy_async();
+    ptx_bar_sync(2 + me, THREADS); /* the box is there */
+    if (stores && k < p.K) {
+      ptx_tensor_store(&results, {k, of_k * t.pixels + me * t.pixels_apart}, box);
+      ptx_bulk_commit();
+    }
+  }
+  if (stores) ptx_bulk_wait<0>();
 }
 
 /* ---------------------------------------------------------------- host */
 
 typedef struct instance {
-  int bn, bm, stages;
-  void (*kernel)(conv_problem p, CUtensorMap windows, CUtensorMap filter_tiles, CUtensorMap results, int tiles);
+  int n;
+  void (*kernel)(conv_problem p, tile_cut t, CUtensorMap windows, CUtensorMap filter_tiles, CUtensorMap results);
 } instance;
 
-/* The first whose filters are enough. */
-static const instance instances[] = {
-    {64, 256, 4, persistent_kernel<64, 2, 4>}, {128, 256, 3, persistent_kernel<128, 2, 3>}, {256, 128, 3, persistent_kernel<256, 1, 3>}};
+#define ROW_OF(N) {N, persistent_kernel<N>}
+static const instance instances[] = {ROW_OF(64),  ROW_OF(80),  ROW_OF(96),  ROW_OF(112), ROW_OF(128), ROW_OF(144), ROW_OF(160),
+                                     ROW_OF(176), ROW_OF(192), ROW_OF(208), ROW_OF(224), ROW_OF(240), ROW_OF(256)};
 
 typedef struct persistent_plan {
   CUtensorMap windows, filter_tiles, results;
   const instance *row;
-  int tiles, blocks, shared;
+  tile_cut cut;
+  int blocks, shared;
 } persistent_plan;
+
+/* The cut into tiles of products with n pixels. */
+static tile_cut cut_into(const conv_problem *p, int n, size_t most_shared) {
+  const int pixels = p->N * p->P * p->Q;
+  tile_cut t = {};
+  if (p->K > WGMMA_M) t.filters = CONSUMERS * WGMMA_M, t.filters_apart = WGMMA_M, t.pixels = n;
+  else t.filters = WGMMA_M, t.pixels = CONSUMERS * n, t.pixels_apart = n;
+  const int tiles_k = (p->K + t.filters - 1) / t.filters;
+  t.tiles = (pixels + t.pixels - 1) / t.pixels * tiles_k;
+  t.tiles_k = divisor_of(tiles_k), t.row = divisor_of(p->Q), t.image = divisor_of(p->P * p->Q);
+  t.steps = p->R * p->S * ((p->C + BK - 1) / BK), t.stage = (t.filters + t.pixels) * ROW;
+  t.stages = ((int)most_shared - 1024 - CONSUMERS * n * ROW) / t.stage;
+  if (t.stages > MOST_STAGES) t.stages = MOST_STAGES;
+  return t;
+}
+
+/* What a cut costs, in clocks: rounds of tiles, whose steps wait for the tensor cores or for 50 bytes a clock, and whose ends are not hidden. */
+static double cost_of(const tile_cut *t, int n, int sm_count) {
+  const int rounds = (t->tiles + sm_count - 1) / sm_count;
+  return rounds * (t->steps * fmax(CONSUMERS * 2.0 * n, t->stage / 50.0) + 600 + 4.5 * n);
+}
 
 static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
   const conv_problem *p = &o->problem;
-  const int group_c = p->C / p->groups, group_k = p->K / p->groups;
   if (device->arch / 10 != 9) return "wgmma: only compute capability 9.0 has it";
-  if (p->groups > 1 && (group_c % BK != 0 || group_k % BOX != 0)) return "channels or filters of a group are no multiple of 64";
+  if (p->groups > 1) return "groups";
   if (p->C % CHUNK != 0 || p->K % CHUNK != 0) return "C or K is no multiple of 8";
   const char *why = plain_unsupported(p, device);
   if (why) return why;
-  const int pixels = p->N * p->P * p->Q;
   persistent_plan *mine = plan_data<persistent_plan>(plan);
-  mine->row = instances;
-  while (mine->row->bn < group_k && mine->row->bn < 256) mine->row++;
-  const int bn = mine->row->bn, bm = mine->row->bm;
-  const int64_t tiles = (int64_t)((pixels + BLOCKS * bm - 1) / (BLOCKS * bm)) * p->groups * ((group_k + bn - 1) / bn); /* of a cluster */
-  if (tiles > INT_MAX / 2) return "2^30 tiles or more";
-  mine->tiles = (int)tiles, mine->shared = (mine->row->stages * (bm + bn) + bm * bn / BOX) * ROW;
-  const int clusters = device->sm_count > BLOCKS ? device->sm_count / BLOCKS : 1;
-  mine->blocks = BLOCKS * (tiles < clusters ? (int)tiles : clusters);
-  why = map_windows(plan, &mine->windows, p, BK, bm);
-  if (!why) why = map_filters(plan, &mine->filter_tiles, p, bn / BLOCKS);
+  const int pixels = p->N * p->P * p->Q;
+  if ((int64_t)pixels / instances[0].n * (p->K / WGMMA_M + 1) > INT_MAX / 2) return "2^30 tiles or more";
+  double least = INFINITY;
+  for (const instance &row : instances) {
+    const tile_cut t = cut_into(p, row.n, device->shared_per_block);
+    const double cost = cost_of(&t, row.n, device->sm_count);
+    if (cost < least) least = cost, mine->row = &row, mine->cut = t;
+  }
+  const tile_cut *t = &mine->cut;
+  mine->blocks = t->tiles < device->sm_count ? t->tiles : device->sm_count;
+  mine->shared = t->stages * t->stage + CONSUMERS * mine->row->n * ROW;
+  why = map_windows(plan, &mine->windows, p, BK, t->pixels);
+  if (!why) why = map_filters(plan, &mine->filter_tiles, p, t->filters);
   const cuuint64_t size[2] = {(cuuint64_t)p->K, (cuuint64_t)pixels};
-  const cuuint32_t box[2] = {BOX, (cuuint32_t)(bm / CONSUMERS)};
+  const cuuint32_t box[2] = {WGMMA_M, (cuuint32_t)mine->row->n};
   if (!why) why = map_tiles(plan, &mine->results, "y", 2, size, box);
   if (why) return why;
-  snprintf(plan->words, sizeof plan->words, "%d pixels x %d filters, %lld tiles, %d blocks", BLOCKS * bm, bn, (long long)tiles, mine->blocks);
+  snprintf(plan->words, sizeof plan->words, "%d filters x %d pixels, %d tile%s, %d blocks, %d stages", t->filters, t->pixels, t->tiles, t->tiles == 1 ? "" : "s",
+           mine->blocks, t->stages);
   const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel, (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
@@ -164,8 +203,8 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   if (!status) status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
   if (!status) status = map_at(&results, &mine->results, b->y);
   if (status) return status;
-  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .cluster = BLOCKS},
-                       mine->row->kernel, plan->operation.problem, windows, filter_tiles, results, mine->tiles);
+  mine->row->kernel<<<mine->blocks, BLOCK, mine->shared, stream>>>(plan->operation.problem, mine->cut, windows, filter_tiles, results);
+  return cudaGetLastError();
 }
 
-NHWC_ROW(persistent_fprop, "06f", "blocks that stay, stores under the next tile, clusters of two", PASS_FPROP, 90, plan_fprop, launch_fprop, growth_steps);
+NHWC_ROW(persistent_fprop, "06f", "blocks that stay, stores under the next tile, tiles that fill the rounds", PASS_FPROP, 90, plan_fprop, launch_fprop, growth_steps);

@@ -10,102 +10,88 @@
  * Expect:   each pixel crosses L2 1.5 times instead of 9; 36 products of 64 x 232 x 16 for 4 rows of 56 pixels, of which 3.4 % are dropped: 730 TFLOP/s on 64
  *           channels and 64 filters.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8 up to 64. Stride 1, no groups; rows of y up to 256 with their halo. */
-#include "06_tensorcore_fp16/ring.cuh"
+#include <math.h>
+
+#include "06_tensorcore_fp16/tiles.cuh"
 
 static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, TAP = WGMMA_M * ROW /* bytes of a tap's filters */, MOST_STAGES = 4, MOST_N = 256;
+static constexpr int MOST_TAPS = 32;
 
 /* A tile of y: `rows` rows of one image, or `images` whole ones; its halo tile has `pitch` columns and `halo` rows an image. */
 typedef struct window_cut {
-  int rows, images, pitch, halo, tiles_p, tiles, stages, stage; /* stage: bytes */
+  divisor by_p; /* by the tiles of an image */
+  int rows, images, pitch, halo, tiles, stages, stage; /* stage: bytes */
 } window_cut;
-
-/* Sums [64 filters][N pixels] to a stage, [pixel][64 filters] of halves, swizzled. */
-template <int N> static __device__ __forceinline__ void put_turned(const float (&sum)[N / 2], ptx_shared stage) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, chunk = 2 * warp + lane / 8 % 2; /* 8 filters are 16 bytes */
-#pragma unroll
-  for (int j = 0; j + 1 < N / 8; j += 2) { /* two times eight pixels, 16 filters */
-    unsigned part[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) part[i] = two_halves(sum[4 * (j + i / 2) + 2 * (i % 2)], sum[4 * (j + i / 2) + 2 * (i % 2) + 1]);
-    ptx_stmatrix_x4_trans(stage + swizzled(8 * (j + lane / 16) + lane % 8, chunk), part);
-  }
-  if (N / 8 % 2 == 1) {
-    constexpr int j = N / 8 - 1;
-    unsigned part[2];
-#pragma unroll
-    for (int i = 0; i < 2; i++) part[i] = two_halves(sum[4 * j + 2 * i], sum[4 * j + 2 * i + 1]);
-    ptx_stmatrix_x2_trans(stage + swizzled(8 * j + lane % 8, chunk), part);
-  }
-}
-
-/* Asks for the products of a tap, from the row where its pixels begin. The first one of a tile does not add to what was there. */
-template <bool FIRST, int SUMS> static __device__ __forceinline__ void multiply_tap(float (&sum)[SUMS], ptx_shared filters, ptx_shared pixels) {
-  ptx_wgmma_fence();
-#pragma unroll
-  for (int l = 0; l < CHUNKS; l += 2) { /* 16 channels */
-    const unsigned long long a = ptx_wgmma_descriptor(filters + l * 16, 16, 8 * ROW, PTX_SWIZZLE_128);
-    const unsigned long long b = ptx_wgmma_descriptor(pixels + l * 16, 16, 8 * ROW, PTX_SWIZZLE_128);
-    if (FIRST && l == 0) ptx_wgmma<0, 0, 0>(sum, a, b);
-    else ptx_wgmma(sum, a, b);
-  }
-  ptx_wgmma_commit();
-}
 
 /* N: pixels of a product, those between the rows included. */
 template <int N>
 __global__ void __launch_bounds__(BLOCK, 1) window_kernel(conv_problem p, window_cut t, const __grid_constant__ CUtensorMap halos,
                                                           const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  __shared__ unsigned long long barriers[2 * MOST_STAGES];
-  __shared__ unsigned long long filters_there;
+  __shared__ unsigned long long barriers[2 * MOST_STAGES + MOST_TAPS];
   const int taps = p.R * p.S, box = t.pitch * t.halo * t.images * ROW, role = threadIdx.x / THREADS;
-  const ptx_shared filters = ptx_shared_address(shared), stages = filters + taps * TAP, filters_at = ptx_shared_address(&filters_there);
+  const ptx_shared filters = ptx_shared_address(shared), stages = filters + taps * TAP, filters_there = ptx_shared_address(barriers + 2 * MOST_STAGES);
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
   if (threadIdx.x == 0) {
-    ptx_mbarrier_init(filters_at, 1);
+    ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&filter_tiles);
+    for (int tap = 0; tap < taps; tap++) ptx_mbarrier_init(filters_there + 8 * tap, 1);
     ring_begin(r, t.stages, 1);
   }
-  const int behind = (t.stage - box) / 16; /* what lies behind a box is read, and of no use; but it must not be NaN */
-  for (int i = threadIdx.x; i < t.stages * behind; i += BLOCK)
-    *(uint4 *)(shared + taps * TAP + i / behind * t.stage + box + i % behind * 16) = make_uint4(0, 0, 0, 0);
-  ptx_fence_proxy_async();
-  __syncthreads(); /* barriers and zeros are there */
 
   if (role == 0) { /* the producer */
+    __syncwarp();
+    ptx_bar_arrive(1, BLOCK); /* barriers are there; who made them need not wait */
     ptx_setmaxnreg_dec<56>();
     if (threadIdx.x != 0) return;
-    ptx_mbarrier_arrive_expect_tx(filters_at, taps * TAP);
-    for (int tap = 0; tap < taps; tap++) ptx_tensor_load(filters + tap * TAP, &filter_tiles, {0, tap, 0}, filters_at);
-    for (int i = blockIdx.x, count = 0; i < t.tiles; i += gridDim.x, count++) {
-      const int stage = count % t.stages;
-      if (count >= t.stages) ptx_mbarrier_wait(r.empty + 8 * stage, (count / t.stages - 1) & 1);
-      ptx_mbarrier_arrive_expect_tx(r.full + 8 * stage, box);
-      ptx_tensor_load(stages + stage * t.stage, &halos, {0, -p.pad_left, i % t.tiles_p * t.rows - p.pad_top, i / t.tiles_p * t.images}, r.full + 8 * stage);
+    slot s = {0, 0};
+    for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, s = next_slot(s, t.stages)) {
+      const int of_p = divide(i, t.by_p);
+      ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
+      ptx_mbarrier_arrive_expect_tx(r.full + 8 * s.stage, box);
+      ptx_tensor_load(stages + s.stage * t.stage, &halos, {0, -p.pad_left, (i - of_p * t.by_p.by) * t.rows - p.pad_top, of_p * t.images}, r.full + 8 * s.stage);
+      if (i == (int)blockIdx.x)
+        for (int tap = 0; tap < taps; tap++) {
+          ptx_mbarrier_arrive_expect_tx(filters_there + 8 * tap, TAP);
+          ptx_tensor_load(filters + tap * TAP, &filter_tiles, {0, tap, 0}, filters_there + 8 * tap);
+        }
     }
     return;
   }
 
+  const int behind = (t.stage - box) / 16; /* what lies behind a box is read, and of no use; but it must not be NaN */
+  for (int stage = 0; stage < t.stages; stage++)
+    for (int i = threadIdx.x - THREADS; i < behind; i += CONSUMERS * THREADS) *(uint4 *)(shared + taps * TAP + stage * t.stage + box + i * 16) = make_uint4(0, 0, 0, 0);
+  ptx_fence_proxy_async();
+  ptx_bar_sync(1, BLOCK); /* barriers and zeros are there */
   ptx_setmaxnreg_inc<224>();
   const int me = role - 1; /* of the consumers */
-  ptx_mbarrier_wait(filters_at, 0);
-  for (int i = blockIdx.x, count = 0; i < t.tiles; i += gridDim.x, count++) {
-    if (count % CONSUMERS != me) continue;
-    const int stage = count % t.stages;
-    const ptx_shared pixels = stages + stage * t.stage;
-    ptx_mbarrier_wait(r.full + 8 * stage, count / t.stages & 1);
-    float sum[N / 2];
-    multiply_tap<true>(sum, filters, pixels);
-    for (int tap = 1; tap < taps; tap++) multiply_tap<false>(sum, filters + tap * TAP, pixels + (tap / p.S * p.dil_h * t.pitch + tap % p.S * p.dil_w) * ROW);
+  slot s = {0, 0};
+  int turn = 0;
+  for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, turn++, s = next_slot(s, t.stages)) {
+    if (turn % CONSUMERS != me) continue;
+    const ptx_shared pixels = stages + s.stage * t.stage;
+    ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
+    ptx_mbarrier_wait(filters_there, 0);
+    float sum[1][N / 2];
+    multiply<true>(sum, filters, pixels);
+    int column = 1, at = 0; /* of the tap: its column, and where its pixels begin */
+    for (int tap = 1; tap < taps; tap++, column++) {
+      at += p.dil_w;
+      if (column == p.S) column = 0, at += p.dil_h * t.pitch - p.S * p.dil_w;
+      if (turn < CONSUMERS) ptx_mbarrier_wait(filters_there + 8 * tap, 0);
+      multiply<false>(sum, filters + tap * TAP, pixels + at * ROW);
+    }
     ptx_wgmma_wait<0>();
-    ptx_bar_sync(1 + me, THREADS); /* nobody reads the pixels any more */
-    put_turned<N>(sum, pixels);
+    ptx_bar_sync(2 + me, THREADS); /* nobody reads the pixels any more */
+    put_turned<N>(sum[0], pixels);
     ptx_fence_proxy_async();
-    ptx_bar_sync(1 + me, THREADS); /* the sums are there */
+    ptx_bar_sync(2 + me, THREADS); /* the sums are there */
     if (threadIdx.x % THREADS == 0) {
-      ptx_tensor_store(&results, {0, 0, i % t.tiles_p * t.rows, i / t.tiles_p * t.images}, pixels);
+      const int of_p = divide(i, t.by_p);
+      ptx_tensor_store(&results, {0, 0, (i - of_p * t.by_p.by) * t.rows, of_p * t.images}, pixels);
       ptx_bulk_commit();
       ptx_bulk_wait_read<0>();
-      ptx_mbarrier_arrive(r.empty + 8 * stage);
+      ptx_mbarrier_arrive(r.empty + 8 * s.stage);
     }
   }
   if (threadIdx.x % THREADS == 0) ptx_bulk_wait<0>();
@@ -119,8 +105,15 @@ typedef struct instance {
 } instance;
 
 /* The first that is enough. */
-static const instance instances[] = {{64, window_kernel<64>},   {96, window_kernel<96>},   {128, window_kernel<128>}, {192, window_kernel<192>},
-                                     {232, window_kernel<232>}, {240, window_kernel<240>}, {256, window_kernel<256>}};
+#define ROW_OF(N) {N, window_kernel<N>}
+static const instance instances[] = {ROW_OF(64),  ROW_OF(96),  ROW_OF(120), ROW_OF(128), ROW_OF(176),
+                                     ROW_OF(192), ROW_OF(208), ROW_OF(232), ROW_OF(240), ROW_OF(256)};
+
+static const instance *instance_for(int positions) {
+  const instance *row = instances;
+  while (row->n < positions) row++; /* there is one */
+  return row;
+}
 
 typedef struct window_plan {
   CUtensorMap halos, filter_tiles, results;
@@ -132,24 +125,29 @@ typedef struct window_plan {
 /* Positions of a tile's outputs, from the first to the last, those between rows and images included. */
 static int positions(const conv_problem *p, const window_cut *t) { return ((t->images - 1) * t->halo + t->rows - 1) * t->pitch + p->Q; }
 
-/* As many whole images as fit, or as many rows of one as its tiles can be equal with. */
-static window_cut cut_of(const conv_problem *p) {
-  const int reach_h = (p->R - 1) * p->dil_h;
-  window_cut t = {};
-  t.rows = p->P, t.images = 1, t.pitch = p->Q + (p->S - 1) * p->dil_w, t.halo = p->P + reach_h;
-  if (positions(p, &t) > MOST_N) {
-    const int most = (MOST_N - p->Q) / t.pitch + 1, tiles = (p->P + most - 1) / most;
-    t.rows = (p->P + tiles - 1) / tiles, t.halo = t.rows + reach_h;
-  } else {
-    while (t.images < p->N && t.images < 256) {
-      t.images++;
-      if (positions(p, &t) <= MOST_N) continue;
-      t.images--;
-      break;
+/* The cut into tiles of `rows` rows, or of images if those are all; false: it fits into no product, or not twice into what shared memory is left. */
+static bool try_cut(const conv_problem *p, int rows, int images, int64_t room, window_cut *t) {
+  t->rows = rows, t->images = images, t->pitch = p->Q + (p->S - 1) * p->dil_w, t->halo = rows + (p->R - 1) * p->dil_h;
+  if (t->halo > 256 || positions(p, t) > MOST_N) return false;
+  /* A stage has room for the box, and for what the last tap reads from there. */
+  const int box = t->pitch * t->halo * images, read = instance_for(positions(p, t))->n + (p->R - 1) * p->dil_h * t->pitch + (p->S - 1) * p->dil_w;
+  t->stage = ((read > box ? read : box) + 7) / 8 * 8 * ROW;
+  t->stages = room / t->stage < MOST_STAGES ? (int)(room / t->stage) : MOST_STAGES;
+  t->by_p = divisor_of((p->P + rows - 1) / rows), t->tiles = t->by_p.by * ((p->N + images - 1) / images);
+  return t->stages >= CONSUMERS;
+}
+
+/* The cut whose fullest multiprocessor has the least to do: products, and a little for each tile's beginning. */
+static bool best_cut(const conv_problem *p, int64_t room, int sm_count, window_cut *best) {
+  int64_t least = INT64_MAX;
+  for (int parts = 1; parts <= p->P; parts++)
+    for (int images = 1; images <= (parts == 1 ? p->N : 1); images++) {
+      window_cut t;
+      if (!try_cut(p, (p->P + parts - 1) / parts, images, room, &t)) break;
+      const int64_t cost = (int64_t)((t.tiles + sm_count - 1) / sm_count) * (p->R * p->S * 2 * instance_for(positions(p, &t))->n + 300);
+      if (cost < least) least = cost, *best = t;
     }
-  }
-  t.tiles_p = (p->P + t.rows - 1) / t.rows, t.tiles = t.tiles_p * ((p->N + t.images - 1) / t.images);
-  return t;
+  return least < INT64_MAX;
 }
 
 static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
@@ -164,17 +162,11 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
     return "rows with their halo have more than 256 pixels";
   window_plan *mine = plan_data<window_plan>(plan);
   window_cut *t = &mine->cut;
-  *t = cut_of(p);
-  if (t->halo > 256) return "a halo of more than 256 rows";
-  mine->row = instances;
-  while (mine->row->n < positions(p, t)) mine->row++; /* there is one */
-  /* A stage has room for the box, and for what the last tap reads from there. */
-  const int box = t->pitch * t->halo * t->images, read = mine->row->n + (p->R - 1) * p->dil_h * t->pitch + (p->S - 1) * p->dil_w;
-  t->stage = ((read > box ? read : box) + 7) / 8 * 8 * ROW;
-  const int64_t filters = (int64_t)p->R * p->S * TAP, room = (int64_t)device->shared_per_block - 1024 - filters;
-  t->stages = room < 0 ? 0 : room / t->stage < MOST_STAGES ? (int)(room / t->stage) : MOST_STAGES;
-  if (t->stages < 2) return "filters and two tiles do not fit in shared memory";
-  mine->shared = (int)filters + t->stages * t->stage;
+  const int filters = p->R * p->S * TAP;
+  if (p->R * p->S > MOST_TAPS || !best_cut(p, (int64_t)device->shared_per_block - 1024 - filters, device->sm_count, t))
+    return "filters and two tiles do not fit in shared memory";
+  mine->row = instance_for(positions(p, t));
+  mine->shared = filters + t->stages * t->stage;
   mine->blocks = t->tiles < device->sm_count ? t->tiles : device->sm_count;
   const cuuint64_t x_size[4] = {(cuuint64_t)p->C, (cuuint64_t)p->W, (cuuint64_t)p->H, (cuuint64_t)p->N},
                    y_size[4] = {(cuuint64_t)p->K, (cuuint64_t)p->Q, (cuuint64_t)p->P, (cuuint64_t)p->N};

@@ -12,14 +12,27 @@
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8. Stride 1, no groups; halos up to 44 KiB. */
 #include "06_tensorcore_fp16/window.cuh"
 
-static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, BK_FILTERS = CONSUMERS * WGMMA_M, FILTER_STAGE = BK_FILTERS * ROW;
-static constexpr int HALOS = 2, FILTERS = 4, MOST_N = 256, MOST_HALO = 352 /* pixels of a halo tile */, NOWHERE = 16 * ROW;
+static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS;
+static constexpr int HALOS = 2, FILTERS = 4, MOST_N = 256, NOWHERE = 16 * ROW;
 
-/* A tile of y: `rows` rows by `columns` columns of one image, or of `images` if those are all there are; with its halo `pitch` columns and `halo` rows an image. */
+/* A tile of y: 128 filters, half of them for each consumer; or, where there are only 64, twice the rows, half of them for each. A consumer's results are `rows` rows
+ * by `columns` columns of one image, or of `images` if those are all there are; with its halo a tile has `pitch` columns and `halo` rows an image. */
 typedef struct stream_cut {
   result_rows results;
+  int filters, filters_apart, rows, rows_apart; /* of a tile; from one consumer to the next */
+  divisor by_q, by_p, by_k; /* the tiles of columns, of rows, of filters */
   int tiles_q, tiles_p, tiles_k, tiles, parts_c, stage; /* stage: bytes of a halo stage */
 } stream_cut;
+
+/* Where a tile begins. */
+typedef struct corner {
+  int k, q, p, n;
+} corner;
+
+static __device__ __forceinline__ corner corner_of(const stream_cut &t, int tile) {
+  const int of_k = divide(tile, t.by_k), of_q = divide(of_k, t.by_q), of_p = divide(of_q, t.by_p);
+  return {(tile - of_k * t.tiles_k) * t.filters, (of_k - of_q * t.tiles_q) * t.results.columns, (of_q - of_p * t.tiles_p) * t.rows, of_p * t.results.images};
+}
 
 /* N: pixels of a product, those between the rows included. */
 template <int N>
@@ -27,86 +40,94 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
                                                           const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * (HALOS + FILTERS)];
-  const int taps = p.R * p.S, box = t.results.pitch * t.results.halo * t.results.images * ROW, role = threadIdx.x / THREADS;
-  const ptx_shared stages = ptx_shared_address(shared), filters = stages + HALOS * t.stage, outputs = filters + FILTERS * FILTER_STAGE;
+  const int taps = p.R * p.S, filter_stage = t.filters * ROW, box = t.results.pitch * t.results.halo * t.results.images * ROW, role = threadIdx.x / THREADS;
+  const ptx_shared stages = ptx_shared_address(shared), filters = stages + HALOS * t.stage, outputs = filters + FILTERS * filter_stage;
   const ring pixel_ring = {ptx_shared_address(barriers), ptx_shared_address(barriers + HALOS)};
   const ring filter_ring = {ptx_shared_address(barriers + 2 * HALOS), ptx_shared_address(barriers + 2 * HALOS + FILTERS)};
   if (threadIdx.x == 0) {
+    ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&filter_tiles);
     ring_begin(pixel_ring, HALOS, CONSUMERS * THREADS / 32);
     ring_begin(filter_ring, FILTERS, CONSUMERS * THREADS / 32);
   }
-  const int behind = (t.stage - box) / 16; /* what lies behind a box is read, and of no use; but it must not be NaN */
-  for (int i = threadIdx.x; i < HALOS * behind; i += BLOCK) *(uint4 *)(shared + i / behind * t.stage + box + i % behind * 16) = make_uint4(0, 0, 0, 0);
-  ptx_fence_proxy_async();
-  __syncthreads(); /* barriers and zeros are there */
-
   if (role == 0) { /* the producers */
+    if (threadIdx.x < 32) { /* of pixels */
+      __syncwarp();
+      ptx_bar_arrive(1, BLOCK); /* barriers are there; who made them need not wait */
+    } else {
+      ptx_bar_sync(1, BLOCK);
+    }
     ptx_setmaxnreg_dec<56>();
-    if (threadIdx.x == 0) /* of pixels */
-      for (int i = blockIdx.x, count = 0; i < t.tiles; i += gridDim.x) {
-        const int tile = i / t.tiles_k, q = tile % t.tiles_q * t.results.columns, row = tile / t.tiles_q % t.tiles_p * t.results.rows;
-        for (int part = 0; part < t.parts_c; part++, count++) {
-          const int stage = count % HALOS;
-          if (count >= HALOS) ptx_mbarrier_wait(pixel_ring.empty + 8 * stage, (count / HALOS - 1) & 1);
-          ptx_mbarrier_arrive_expect_tx(pixel_ring.full + 8 * stage, box);
-          ptx_tensor_load(stages + stage * t.stage, &halos, {part * BK, q - p.pad_left, row - p.pad_top, tile / t.tiles_q / t.tiles_p * t.results.images},
-                          pixel_ring.full + 8 * stage);
+    slot s = {0, 0};
+    if (threadIdx.x == 0)
+      for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
+        const corner from = corner_of(t, i);
+        for (int part = 0; part < t.parts_c; part++, s = next_slot(s, HALOS)) {
+          ptx_mbarrier_wait(pixel_ring.empty + 8 * s.stage, s.parity ^ 1);
+          ptx_mbarrier_arrive_expect_tx(pixel_ring.full + 8 * s.stage, box);
+          ptx_tensor_load(stages + s.stage * t.stage, &halos, {part * BK, from.q - p.pad_left, from.p - p.pad_top, from.n}, pixel_ring.full + 8 * s.stage);
         }
       }
     if (threadIdx.x == 32) /* of filters */
-      for (int i = blockIdx.x, count = 0; i < t.tiles; i += gridDim.x)
-        for (int step = 0; step < t.parts_c * taps; step++, count++) {
-          const int stage = count % FILTERS;
-          if (count >= FILTERS) ptx_mbarrier_wait(filter_ring.empty + 8 * stage, (count / FILTERS - 1) & 1);
-          ptx_mbarrier_arrive_expect_tx(filter_ring.full + 8 * stage, FILTER_STAGE);
-          ptx_tensor_load(filters + stage * FILTER_STAGE, &filter_tiles, {step / taps * BK, step % taps, i % t.tiles_k * BK_FILTERS},
-                          filter_ring.full + 8 * stage);
-        }
+      for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
+        const int k = corner_of(t, i).k;
+        for (int part = 0; part < t.parts_c; part++)
+          for (int tap = 0; tap < taps; tap++, s = next_slot(s, FILTERS)) {
+            ptx_mbarrier_wait(filter_ring.empty + 8 * s.stage, s.parity ^ 1);
+            ptx_mbarrier_arrive_expect_tx(filter_ring.full + 8 * s.stage, filter_stage);
+            ptx_tensor_load(filters + s.stage * filter_stage, &filter_tiles, {part * BK, tap, k}, filter_ring.full + 8 * s.stage);
+          }
+      }
     return;
   }
 
+  const int behind = (t.stage - box) / 16; /* what lies behind a box is read, and of no use; but it must not be NaN */
+  for (int stage = 0; stage < HALOS; stage++)
+    for (int i = threadIdx.x - THREADS; i < behind; i += CONSUMERS * THREADS) *(uint4 *)(shared + stage * t.stage + box + i * 16) = make_uint4(0, 0, 0, 0);
+  ptx_fence_proxy_async();
+  ptx_bar_sync(1, BLOCK); /* barriers and zeros are there */
   ptx_setmaxnreg_inc<224>();
   const int me = role - 1; /* of the consumers */
   const ptx_shared mine = outputs + me * (N * ROW + NOWHERE);
-  const bool first_lane = threadIdx.x % 32 == 0;
-  for (int i = blockIdx.x, parts = 0, count = 0; i < t.tiles; i += gridDim.x) {
-    float sum[N / 2];
-    for (int part = 0; part < t.parts_c; part++, parts++) {
-      const ptx_shared pixels = stages + parts % HALOS * t.stage;
-      ptx_mbarrier_wait(pixel_ring.full + 8 * (parts % HALOS), parts / HALOS & 1);
-      for (int tap = 0; tap < taps; tap++, count++) {
-        const int stage = count % FILTERS;
-        const ptx_shared a = filters + stage * FILTER_STAGE + me * WGMMA_M * ROW;
-        const ptx_shared b = pixels + (tap / p.S * p.dil_h * t.results.pitch + tap % p.S * p.dil_w) * ROW;
-        ptx_mbarrier_wait(filter_ring.full + 8 * stage, count / FILTERS & 1);
+  const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
+  slot halo = {0, 0}, s = {0, 0};
+  for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
+    float sum[1][N / 2];
+    int before = 0, halo_before = 0;
+    for (int part = 0; part < t.parts_c; part++, halo = next_slot(halo, HALOS)) {
+      int column = 0, at = me * t.rows_apart * t.results.pitch; /* of the tap: its column, and where its pixels begin */
+      ptx_mbarrier_wait(pixel_ring.full + 8 * halo.stage, halo.parity);
+      for (int tap = 0; tap < taps; tap++, s = next_slot(s, FILTERS)) {
+        const ptx_shared a = filters + s.stage * filter_stage + me * t.filters_apart * ROW, b = stages + halo.stage * t.stage + at * ROW;
+        ptx_mbarrier_wait(filter_ring.full + 8 * s.stage, s.parity);
         if (part + tap == 0) {
-          multiply_tap<true>(sum, a, b);
+          multiply<true>(sum, a, b);
         } else {
-          multiply_tap<false>(sum, a, b);
+          multiply<false>(sum, a, b);
           ptx_wgmma_wait<1>(); /* the tap before is done: its filters, and with a part's last tap its pixels */
-          if (first_lane) ptx_mbarrier_arrive(filter_ring.empty + 8 * ((count - 1) % FILTERS));
-          if (first_lane && tap == 0) ptx_mbarrier_arrive(pixel_ring.empty + 8 * ((parts - 1) % HALOS));
+          if (first_lane) ptx_mbarrier_arrive(filter_ring.empty + 8 * before);
+          if (first_lane && tap == 0) ptx_mbarrier_arrive(pixel_ring.empty + 8 * halo_before);
         }
+        before = s.stage, at += p.dil_w, column++;
+        if (column == p.S) column = 0, at += p.dil_h * t.results.pitch - p.S * p.dil_w;
       }
+      halo_before = halo.stage;
     }
     ptx_wgmma_wait<0>();
-    if (first_lane) ptx_mbarrier_arrive(filter_ring.empty + 8 * ((count - 1) % FILTERS)), ptx_mbarrier_arrive(pixel_ring.empty + 8 * ((parts - 1) % HALOS));
+    if (first_lane) ptx_mbarrier_arrive(filter_ring.empty + 8 * before), ptx_mbarrier_arrive(pixel_ring.empty + 8 * halo_before);
 
-    const int tile = i / t.tiles_k, k = i % t.tiles_k * BK_FILTERS + me * WGMMA_M;
-    const bool stores = threadIdx.x % THREADS == 0;
+    const corner to = corner_of(t, i);
+    const int k = to.k + me * t.filters_apart;
     if (stores) ptx_bulk_wait_read<0>(); /* the tile before has left */
-    ptx_bar_sync(1 + me, THREADS);
-    put_outputs<N>(t.results, sum, mine, mine + N * ROW);
+    ptx_bar_sync(2 + me, THREADS);
+    put_outputs<N>(t.results, sum[0], mine, mine + N * ROW);
     ptx_fence_proxy_async();
-    ptx_bar_sync(1 + me, THREADS); /* the outputs are there */
+    ptx_bar_sync(2 + me, THREADS); /* the outputs are there */
     if (stores && k < p.K) {
-      ptx_tensor_store(
-          &results, {k, tile % t.tiles_q * t.results.columns, tile / t.tiles_q % t.tiles_p * t.results.rows, tile / t.tiles_q / t.tiles_p * t.results.images},
-          mine);
+      ptx_tensor_store(&results, {k, to.q, to.p + me * t.rows_apart, to.n}, mine);
       ptx_bulk_commit();
     }
   }
-  if (threadIdx.x % THREADS == 0) ptx_bulk_wait<0>();
+  if (stores) ptx_bulk_wait<0>();
 }
 
 /* ---------------------------------------------------------------- host */
@@ -117,8 +138,8 @@ typedef struct instance {
 } instance;
 
 /* The first that is enough. */
-static const instance instances[] = {{64, stream_kernel<64>},   {96, stream_kernel<96>},   {128, stream_kernel<128>}, {192, stream_kernel<192>},
-                                     {232, stream_kernel<232>}, {240, stream_kernel<240>}, {256, stream_kernel<256>}};
+#define ROW_OF(N) {N, stream_kernel<N>}
+static const instance instances[] = {ROW_OF(56), ROW_OF(64), ROW_OF(80), ROW_OF(96), ROW_OF(104), ROW_OF(112), ROW_OF(120), ROW_OF(128), ROW_OF(144), ROW_OF(160), ROW_OF(176), ROW_OF(192), ROW_OF(208), ROW_OF(216), ROW_OF(232), ROW_OF(248), ROW_OF(256)};
 
 static const instance *instance_for(int positions) {
   const instance *row = instances;
@@ -133,26 +154,45 @@ typedef struct stream_plan {
   int blocks, shared;
 } stream_plan;
 
+static int largest(int a, int b) { return a > b ? a : b; }
 static int parts_of(int all, int part) { return (all + part - 1) / part; }
 
-/* The cut into `columns` and `rows` and images; false: it fits into no product, or its halo into no stage. */
-static bool try_cut(const conv_problem *p, int columns, int rows, int images, stream_cut *t) {
+static int positions_of(const result_rows *r) { return ((r->images - 1) * r->halo + r->rows - 1) * r->pitch + r->columns; }
+
+/* The cut into `columns` and `rows` and images; false: it fits into no product, or not into shared memory. */
+static bool try_cut(const conv_problem *p, const conv_device *device, int columns, int rows, int images, stream_cut *t) {
   const int reach_h = (p->R - 1) * p->dil_h, reach_w = (p->S - 1) * p->dil_w;
+  t->filters = p->K > WGMMA_M ? CONSUMERS * WGMMA_M : WGMMA_M;
+  t->filters_apart = p->K > WGMMA_M ? WGMMA_M : 0, t->rows_apart = p->K > WGMMA_M ? 0 : rows, t->rows = rows + (CONSUMERS - 1) * t->rows_apart;
   result_rows *r = &t->results;
-  *r = {columns, rows, columns + reach_w, rows + reach_h, images, 0, 0};
-  if (r->pitch > 256 || r->halo > 256 || r->pitch * r->halo * images > MOST_HALO || ((images - 1) * r->halo + rows - 1) * r->pitch + columns > MOST_N)
-    return false;
+  *r = {columns, rows, columns + reach_w, t->rows + reach_h, images, 0, 0};
+  /* What is padding on the right of a row is padding on the left of the next one, and so it is below and above. */
+  const int right = p->Q - 1 + reach_w - p->pad_left - (p->W - 1), below = p->P - 1 + reach_h - p->pad_top - (p->H - 1);
+  if (columns == p->Q) r->pitch = largest(p->Q, p->W + largest(right, p->pad_left));
+  if (rows == p->P && t->rows == rows) r->halo = largest(p->P, p->H + largest(below, p->pad_top));
+  if (r->pitch > 256 || r->halo > 256 || positions_of(r) > MOST_N) return false;
   r->of_pitch = (unsigned)(65536 + r->pitch - 1) / (unsigned)r->pitch, r->of_halo = (unsigned)(65536 + r->halo - 1) / (unsigned)r->halo;
-  t->tiles_q = parts_of(p->Q, columns), t->tiles_p = parts_of(p->P, rows), t->tiles_k = parts_of(p->K, BK_FILTERS), t->parts_c = parts_of(p->C, BK);
+  /* A stage has room for the box, and for what the last tap reads from there. */
+  const int n = instance_for(positions_of(r))->n, box = r->pitch * r->halo * images;
+  t->stage = parts_of(largest(box, n + (reach_h + (CONSUMERS - 1) * t->rows_apart) * r->pitch + reach_w), 8) * 8 * ROW;
+  if (HALOS * (int64_t)t->stage + FILTERS * t->filters * ROW + CONSUMERS * (n * ROW + NOWHERE) + 1024 > (int64_t)device->shared_per_block) return false;
+  t->tiles_q = parts_of(p->Q, columns), t->tiles_p = parts_of(p->P, t->rows), t->tiles_k = parts_of(p->K, t->filters), t->parts_c = parts_of(p->C, BK);
+  t->by_q = divisor_of(t->tiles_q), t->by_p = divisor_of(t->tiles_p), t->by_k = divisor_of(t->tiles_k);
   const int64_t tiles = (int64_t)t->tiles_q * t->tiles_p * parts_of(p->N, images) * t->tiles_k;
   t->tiles = (int)tiles;
   return tiles <= INT_MAX;
 }
 
-static int positions_of(const result_rows *r) { return ((r->images - 1) * r->halo + r->rows - 1) * r->pitch + r->columns; }
+/* What a cut costs, in microseconds: rounds of tiles, whose taps wait for the tensor cores or for filters from L2. */
+static double cost_of(const conv_problem *p, const stream_cut *t, int sm_count) {
+  const int n = instance_for(positions_of(&t->results))->n, steps = p->R * p->S * t->parts_c;
+  const int halo = t->results.pitch * t->results.halo * t->results.images * ROW / (p->R * p->S);
+  const double step = fmax(CONSUMERS * 4 * n / 2 / 1.8e3, (double)(t->filters * ROW + halo) / 90e3);
+  return parts_of(t->tiles, sm_count) * (steps * step + 1);
+}
 
-/* The cut whose fullest multiprocessor has the fewest products to do; of equal ones the one with the smallest halo. */
-static bool best_cut(const conv_problem *p, int sm_count, stream_cut *best) {
+/* The cheapest one. */
+static bool best_cut(const conv_problem *p, const conv_device *device, stream_cut *best) {
   double least = INFINITY;
   for (int strips = 1; strips <= p->Q; strips++) {
     const int columns = parts_of(p->Q, strips);
@@ -160,11 +200,10 @@ static bool best_cut(const conv_problem *p, int sm_count, stream_cut *best) {
     for (int parts = 1; parts <= p->P; parts++) {
       const int rows = parts_of(p->P, parts);
       if (parts > 1 && rows == parts_of(p->P, parts - 1)) continue;
-      for (int images = 1; images <= (strips * parts == 1 ? p->N : 1); images++) {
+      for (int images = 1; images <= (strips * parts == 1 && p->K > WGMMA_M ? p->N : 1); images++) {
         stream_cut t;
-        if (!try_cut(p, columns, rows, images, &t)) break;
-        const double cost =
-            (double)parts_of(t.tiles, sm_count) * instance_for(positions_of(&t.results))->n + 1e-6 * t.results.pitch * t.results.halo * images * t.tiles;
+        if (!try_cut(p, device, columns, rows, images, &t)) break;
+        const double cost = cost_of(p, &t, device->sm_count);
         if (cost < least) least = cost, *best = t;
       }
     }
@@ -182,22 +221,18 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
   if (why) return why;
   stream_plan *mine = plan_data<stream_plan>(plan);
   stream_cut *t = &mine->cut;
-  if ((p->R - 1) * (int64_t)p->dil_h >= MOST_HALO || (p->S - 1) * (int64_t)p->dil_w >= MOST_HALO || !best_cut(p, device->sm_count, t))
+  if ((p->R - 1) * (int64_t)p->dil_h > 255 || (p->S - 1) * (int64_t)p->dil_w > 255 || !best_cut(p, device, t))
     return "a tile with its halo does not fit in shared memory";
   const result_rows *r = &t->results;
   mine->row = instance_for(positions_of(r));
-  /* A stage has room for the box, and for what the last tap reads from there. */
-  const int box = r->pitch * r->halo * r->images, read = mine->row->n + (p->R - 1) * p->dil_h * r->pitch + (p->S - 1) * p->dil_w;
-  t->stage = parts_of(read > box ? read : box, 8) * 8 * ROW;
-  mine->shared = HALOS * t->stage + FILTERS * FILTER_STAGE + CONSUMERS * (mine->row->n * ROW + NOWHERE);
-  if ((size_t)mine->shared + 1024 > device->shared_per_block) return "a tile with its halo does not fit in shared memory";
+  mine->shared = HALOS * t->stage + FILTERS * t->filters * ROW + CONSUMERS * (mine->row->n * ROW + NOWHERE);
   mine->blocks = t->tiles < device->sm_count ? t->tiles : device->sm_count;
   const cuuint64_t x_size[4] = {(cuuint64_t)p->C, (cuuint64_t)p->W, (cuuint64_t)p->H, (cuuint64_t)p->N},
                    y_size[4] = {(cuuint64_t)p->K, (cuuint64_t)p->Q, (cuuint64_t)p->P, (cuuint64_t)p->N};
   const cuuint32_t x_box[4] = {BK, (cuuint32_t)r->pitch, (cuuint32_t)r->halo, (cuuint32_t)r->images},
                    y_box[4] = {WGMMA_M, (cuuint32_t)r->columns, (cuuint32_t)r->rows, (cuuint32_t)r->images};
   why = map_tiles(plan, &mine->halos, "x", 4, x_size, x_box);
-  if (!why) why = map_filters(plan, &mine->filter_tiles, p, BK_FILTERS);
+  if (!why) why = map_filters(plan, &mine->filter_tiles, p, t->filters);
   if (!why) why = map_tiles(plan, &mine->results, "y", 4, y_size, y_box);
   if (why) return why;
   snprintf(plan->words, sizeof plan->words, "%d x %d x %d pixels a tile: products of %d, %d tiles", r->images, r->rows, r->columns, mine->row->n, t->tiles);

@@ -27,25 +27,34 @@ static __device__ __forceinline__ tile tile_of(const conv_problem &p, int group,
           first_pixel / p.Q % p.P * p.stride_h - p.pad_top, first_pixel / (p.P * p.Q)};
 }
 
-/* A step of the reduction, one tap and 64 channels: pixels to `a`, filters to `b`, `bytes` together, told to the mbarrier. */
-static __device__ __forceinline__ void load_step(const conv_problem &p, const tile &t, const CUtensorMap *windows, const CUtensorMap *filters, int tap, int c,
-                                                 ptx_shared a, ptx_shared b, unsigned bytes, ptx_shared full) {
-  ptx_mbarrier_arrive_expect_tx(full, bytes);
-  ptx_tensor_load_im2col(a, windows, {t.c + c, t.in_w, t.in_h, t.n}, {(unsigned short)(tap % p.S * p.dil_w), (unsigned short)(tap / p.S * p.dil_h)}, full);
-  ptx_tensor_load(b, filters, {c, tap, t.k}, full);
+/* The next step of the reduction: 64 channels more, or the next tap. Counted, not divided: one thread loads for all, and a division takes it 100 clocks. */
+static __device__ __forceinline__ place next_step(const conv_problem &p, place at, int group_c) {
+  at.c += BK;
+  if (at.c < group_c) return at;
+  at.c = 0, at.s++;
+  if (at.s == p.S) at.s = 0, at.r++;
+  return at;
 }
 
-/* Asks for the products of a step: 64 M rows of pixels, BN rows of filters. The first ones of a tile do not add to what was there. */
+/* A step of the reduction, one tap and 64 channels: pixels to `a`, filters to `b`, `bytes` together, told to the mbarrier. */
+static __device__ __forceinline__ void load_step(const conv_problem &p, const tile &t, const CUtensorMap *windows, const CUtensorMap *filters, place at,
+                                                 ptx_shared a, ptx_shared b, unsigned bytes, ptx_shared full) {
+  ptx_mbarrier_arrive_expect_tx(full, bytes);
+  ptx_tensor_load_im2col(a, windows, {t.c + at.c, t.in_w, t.in_h, t.n}, {(unsigned short)(at.s * p.dil_w), (unsigned short)(at.r * p.dil_h)}, full);
+  ptx_tensor_load(b, filters, {at.c, at.r * p.S + at.s, t.k}, full);
+}
+
+/* Asks for the products of a step: 64 M rows of a, 2 SUMS of b. The first ones of a tile do not add to what was there. */
 template <bool FIRST, int M, int SUMS> static __device__ __forceinline__ void multiply(float (&sum)[M][SUMS], ptx_shared a, ptx_shared b) {
   ptx_wgmma_fence();
 #pragma unroll
   for (int l = 0; l < CHUNKS; l += 2) /* 16 channels */
 #pragma unroll
     for (int i = 0; i < M; i++) {
-      const unsigned long long pixels = ptx_wgmma_descriptor(a + i * WGMMA_M * ROW + l * 16, 16, 8 * ROW, PTX_SWIZZLE_128);
-      const unsigned long long filters = ptx_wgmma_descriptor(b + l * 16, 16, 8 * ROW, PTX_SWIZZLE_128);
-      if (FIRST && l == 0) ptx_wgmma<0, 0, 0>(sum[i], pixels, filters);
-      else ptx_wgmma(sum[i], pixels, filters);
+      const unsigned long long of_a = ptx_wgmma_descriptor(a + i * WGMMA_M * ROW + l * 16, 16, 8 * ROW, PTX_SWIZZLE_128);
+      const unsigned long long of_b = ptx_wgmma_descriptor(b + l * 16, 16, 8 * ROW, PTX_SWIZZLE_128);
+      if (FIRST && l == 0) ptx_wgmma<0, 0, 0>(sum[i], of_a, of_b);
+      else ptx_wgmma(sum[i], of_a, of_b);
     }
   ptx_wgmma_commit();
 }

@@ -1,20 +1,7 @@
 /* A window that slides by descriptor: the products of a tap, and what the sums of a tile become. From 06g, the first unchanged; results lie without the columns
  * between the rows, so that a tile may be a part of the image's width. */
 #pragma once
-#include "06_tensorcore_fp16/ring.cuh"
-
-/* Asks for the products of a tap, from the row where its pixels begin. The first one of a tile does not add to what was there. */
-template <bool FIRST, int SUMS> static __device__ __forceinline__ void multiply_tap(float (&sum)[SUMS], ptx_shared filters, ptx_shared pixels) {
-  ptx_wgmma_fence();
-#pragma unroll
-  for (int l = 0; l < CHUNKS; l += 2) { /* 16 channels */
-    const unsigned long long a = ptx_wgmma_descriptor(filters + l * 16, 16, 8 * ROW, PTX_SWIZZLE_128);
-    const unsigned long long b = ptx_wgmma_descriptor(pixels + l * 16, 16, 8 * ROW, PTX_SWIZZLE_128);
-    if (FIRST && l == 0) ptx_wgmma<0, 0, 0>(sum, a, b);
-    else ptx_wgmma(sum, a, b);
-  }
-  ptx_wgmma_commit();
-}
+#include "06_tensorcore_fp16/tiles.cuh"
 
 /* Where a tile's results lie: `columns` of every `pitch` positions are outputs, `rows` times for each of the images, whose halos are `halo` rows apart. */
 typedef struct result_rows {
