@@ -1,0 +1,216 @@
+/* 06i: few tiles: the blocks of a cluster divide the reduction and add their sums in shared memory.
+ *
+ * Terms:    split-K, thread block cluster, distributed shared memory (DSMEM), deterministic reduction.
+ * Idea:     small batches have fewer tiles than there are multiprocessors, and smaller tiles want more bytes for each product than a multiprocessor can take in,
+ *           about 50 a clock. So 2, 4 or 8 blocks have the same tile and a part of its steps each. In the end each of them owns a part of the tile's pixels: the
+ *           others send it their sums of these, straight from registers into its shared memory, and it adds all in the order of their ranks: the same bits on
+ *           every run.
+ * Change:   against 06f one tile a cluster, its steps divided, the exchange. A block may have one consumer, with 64 filters: twice the tiles.
+ * Expect:   batch 1: 2.5 us that no division removes (a launch, the first load, a barrier of the cluster, the last store), and the bytes of a block's steps at 50 a
+ *           clock: 3x3 with 512 channels at 7x7, 9 steps of 16 KiB, 1.6 us.
+ * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "06_tensorcore_fp16/tiles.cuh"
+#include "common/harness/launch.h"
+
+static constexpr int MOST_STAGES = 8;
+
+/* CONSUMERS: 64 filters each; N: pixels of a product; BLOCKS: of a cluster. */
+template <int CONSUMERS, int N, int BLOCKS> struct shape {
+  static constexpr int BLOCK = (1 + CONSUMERS) * THREADS, FILTERS = CONSUMERS * WGMMA_M, STAGE = (FILTERS + N) * ROW;
+  static constexpr int GROUPS = N / 8, MINE = GROUPS / BLOCKS /* groups of eight pixels that a block owns */, PART = MINE * THREADS * 16 /* bytes of their sums */;
+  static constexpr int BOX = MINE * 8 * ROW, OUT = CONSUMERS * (BOX + (BLOCKS - 1) * PART), FIT = ((226 << 10) - OUT) / STAGE;
+  static constexpr int STAGES = FIT < MOST_STAGES ? FIT : MOST_STAGES, SHARED = STAGES * STAGE + OUT;
+};
+
+typedef struct split_cut {
+  divisor tiles_k, row, image, parts_c, columns; /* by the tiles of filters; by Q; by P Q; by the 64 channels at a time; by S */
+  int steps;
+} split_cut;
+
+template <int CONSUMERS, int N, int BLOCKS>
+__global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
+    split_kernel(conv_problem p, split_cut t, const __grid_constant__ CUtensorMap windows, const __grid_constant__ CUtensorMap filter_tiles,
+                 const __grid_constant__ CUtensorMap results) {
+  using S = shape<CONSUMERS, N, BLOCKS>;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  __shared__ unsigned long long barriers[2 * S::STAGES];
+  const ptx_shared stages = ptx_shared_address(shared);
+  const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + S::STAGES)};
+  const int role = threadIdx.x / THREADS, rank = blockIdx.x % BLOCKS, first = t.steps * rank / BLOCKS, count = t.steps * (rank + 1) / BLOCKS - first;
+  const int of_k = divide(blockIdx.x / BLOCKS, t.tiles_k), first_k = (blockIdx.x / BLOCKS - of_k * t.tiles_k.by) * S::FILTERS;
+  if (threadIdx.x == 0) {
+    ptx_prefetch_tensormap(&windows), ptx_prefetch_tensormap(&filter_tiles);
+    ring_begin(r, S::STAGES, CONSUMERS * THREADS / 32);
+  }
+  ptx_cluster_arrive(); /* this block is there */
+
+  if (role == 0) { /* the producer */
+    __syncwarp();
+    ptx_bar_arrive(1, S::BLOCK); /* barriers are there; who made them need not wait */
+    ptx_setmaxnreg_dec<56>();
+    if (threadIdx.x == 0) {
+      const int pixel = of_k * N, n = divide(pixel, t.image), of_image = pixel - n * t.image.by, row = divide(of_image, t.row);
+      const tile from = {0, first_k, (of_image - row * p.Q) * p.stride_w - p.pad_left, row * p.stride_h - p.pad_top, n};
+      const int tap = divide(first, t.parts_c), tap_row = divide(tap, t.columns);
+      place at = {tap_row, tap - tap_row * p.S, (first - tap * t.parts_c.by) * BK};
+      slot s = {0, 0};
+      for (int step = 0; step < count; step++, at = next_step(p, at, p.C), s = next_slot(s, S::STAGES)) {
+        const ptx_shared filters = stages + s.stage * S::STAGE;
+        ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
+        load_step(p, from, &windows, &filter_tiles, at, filters + S::FILTERS * ROW, filters, S::STAGE, r.full + 8 * s.stage);
+      }
+    }
+    __syncwarp();
+    ptx_cluster_wait(); /* all blocks are there */
+    ptx_cluster_arrive();
+    ptx_cluster_wait();
+    return;
+  }
+
+  ptx_bar_sync(1, S::BLOCK);
+  ptx_setmaxnreg_inc<224>();
+  const int me = role - 1, lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4; /* of the consumers */
+  const ptx_shared a = stages + me * WGMMA_M * ROW, b = stages + S::FILTERS * ROW, box = stages + S::STAGES * S::STAGE + me * S::BOX;
+  uint4 *const received = (uint4 *)(shared + S::STAGES * S::STAGE + CONSUMERS * S::BOX + me * (BLOCKS - 1) * S::PART) + threadIdx.x % THREADS;
+  const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
+  float sum[1][N / 2];
+  slot s = {0, 0};
+  ptx_mbarrier_wait(r.full, 0);
+  multiply<true>(sum, a, b);
+  for (int step = 1, before = 0; step < count; step++) {
+    s = next_slot(s, S::STAGES);
+    ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
+    multiply<false>(sum, a + s.stage * S::STAGE, b + s.stage * S::STAGE);
+    ptx_wgmma_wait<1>(); /* the step before is done */
+    if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
+    before = s.stage;
+  }
+  ptx_wgmma_wait<0>();
+
+  ptx_cluster_wait(); /* all blocks are there */
+#pragma unroll
+  for (int owner = 0; owner < BLOCKS; owner++) {
+    if (owner == rank) continue;
+    const ptx_shared to = ptx_mapa(ptx_shared_address(received), owner) + (rank < owner ? rank : rank - 1) * S::PART;
+#pragma unroll
+    for (int j = 0; j < S::MINE; j++) {
+      const float *four = sum[0] + 4 * (owner * S::MINE + j);
+      ptx_st_cluster_16(to + j * THREADS * 16, make_uint4(__float_as_uint(four[0]), __float_as_uint(four[1]), __float_as_uint(four[2]), __float_as_uint(four[3])));
+    }
+  }
+  ptx_cluster_arrive();
+  ptx_cluster_wait(); /* all sums are there */
+#pragma unroll
+  for (int owner = 0; owner < BLOCKS; owner++) {
+    if (owner != rank) continue;
+#pragma unroll
+    for (int j = 0; j < S::MINE; j++) {
+      const float *four = sum[0] + 4 * (owner * S::MINE + j);
+      float all[4] = {};
+#pragma unroll
+      for (int q = 0; q < BLOCKS; q++) {
+        const uint4 other = q == owner ? make_uint4(__float_as_uint(four[0]), __float_as_uint(four[1]), __float_as_uint(four[2]), __float_as_uint(four[3]))
+                                       : received[((q < owner ? q : q - 1) * S::MINE + j) * THREADS];
+        all[0] += __uint_as_float(other.x), all[1] += __uint_as_float(other.y), all[2] += __uint_as_float(other.z), all[3] += __uint_as_float(other.w);
+      }
+      const unsigned part[2] = {two_halves(all[0], all[1]), two_halves(all[2], all[3])};
+      ptx_stmatrix_x2_trans(box + swizzled(8 * j + lane % 8, 2 * warp + lane / 8 % 2), part);
+    }
+  }
+  ptx_fence_proxy_async();
+  ptx_bar_sync(2 + me, THREADS); /* the box is there */
+  if (stores && first_k + me * WGMMA_M < p.K) {
+    ptx_tensor_store(&results, {first_k + me * WGMMA_M, of_k * N + rank * S::MINE * 8}, box);
+    ptx_bulk_commit();
+    ptx_bulk_wait<0>();
+  }
+}
+
+/* ---------------------------------------------------------------- host */
+
+typedef struct instance {
+  int consumers, n, blocks, part, stage, shared;
+  void (*kernel)(conv_problem p, split_cut t, CUtensorMap windows, CUtensorMap filter_tiles, CUtensorMap results);
+} instance;
+
+#define ROW_OF(CONSUMERS, N, BLOCKS) \
+  {CONSUMERS, N, BLOCKS, shape<CONSUMERS, N, BLOCKS>::PART, shape<CONSUMERS, N, BLOCKS>::STAGE, shape<CONSUMERS, N, BLOCKS>::SHARED, split_kernel<CONSUMERS, N, BLOCKS>}
+static const instance instances[] = {ROW_OF(1, 64, 2),  ROW_OF(1, 64, 4),  ROW_OF(1, 64, 8), ROW_OF(1, 128, 8), ROW_OF(2, 64, 2),  ROW_OF(2, 64, 4), ROW_OF(2, 96, 2),
+                                     ROW_OF(2, 112, 2), ROW_OF(2, 128, 2), ROW_OF(2, 96, 4), ROW_OF(2, 128, 4), ROW_OF(2, 224, 4), ROW_OF(1, 128, 4)};
+
+typedef struct split_plan {
+  CUtensorMap windows, filter_tiles, results;
+  const instance *row;
+  split_cut cut;
+  int blocks;
+} split_plan;
+
+/* Tiles of this size. */
+static int64_t tiles_of(const conv_problem *p, const instance *row) {
+  return ((int64_t)p->N * p->P * p->Q + row->n - 1) / row->n * ((p->K + row->consumers * WGMMA_M - 1) / (row->consumers * WGMMA_M));
+}
+
+/* What a choice costs, in clocks; clusters of more than two leave a few multiprocessors idle. */
+static double cost_of(const conv_problem *p, const instance *row, int steps, int sm_count) {
+  const int resident = row->blocks == 2 ? sm_count / 2 : sm_count / 2 * 10 / 11 * 2 / row->blocks;
+  const double rounds = ceil((double)tiles_of(p, row) / (resident > 1 ? resident : 1)), each = ceil((double)steps / row->blocks);
+  return rounds * (each * fmax(row->consumers * 2.0 * row->n, row->stage / 50.0) + (row->blocks - 1) * row->part * row->consumers / 15.0);
+}
+
+static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  if (device->arch / 10 != 9) return "wgmma: only compute capability 9.0 has it";
+  if (p->groups > 1) return "groups";
+  if (p->C % CHUNK != 0 || p->K % CHUNK != 0) return "C or K is no multiple of 8";
+  const char *why = plain_unsupported(p, device);
+  if (why) return why;
+  split_plan *mine = plan_data<split_plan>(plan);
+  const int parts_c = (p->C + BK - 1) / BK, steps = p->R * p->S * parts_c;
+  double least = INFINITY;
+  for (const instance &row : instances) {
+    if (getenv("I_INST") && &row - instances != atoi(getenv("I_INST"))) continue;
+    const double cost = cost_of(p, &row, steps, device->sm_count);
+    if (row.blocks <= steps && cost < least) least = cost, mine->row = &row;
+  }
+  if (least == INFINITY) return "a reduction of less than 128 channels: nothing to divide";
+  const instance *row = mine->row;
+  const int64_t tiles = tiles_of(p, row);
+  if (tiles > INT_MAX / row->blocks) return "2^31 blocks or more";
+  mine->cut = {divisor_of((p->K + row->consumers * WGMMA_M - 1) / (row->consumers * WGMMA_M)), divisor_of(p->Q), divisor_of(p->P * p->Q), divisor_of(parts_c),
+               divisor_of(p->S), steps};
+  mine->blocks = (int)tiles * row->blocks;
+  why = map_windows(plan, &mine->windows, p, BK, row->n);
+  if (!why) why = map_filters(plan, &mine->filter_tiles, p, row->consumers * WGMMA_M);
+  const cuuint64_t size[2] = {(cuuint64_t)p->K, (cuuint64_t)p->N * p->P * p->Q};
+  const cuuint32_t box[2] = {WGMMA_M, (cuuint32_t)(row->n / row->blocks)};
+  if (!why) why = map_tiles(plan, &mine->results, "y", 2, size, box);
+  if (why) return why;
+  snprintf(plan->words, sizeof plan->words, "%d filters x %d pixels, %lld tile%s by %d blocks each", row->consumers * WGMMA_M, row->n, (long long)tiles,
+           tiles == 1 ? "" : "s", row->blocks);
+  const cudaError_t status = plan_allow_shared((const void *)row->kernel, (size_t)row->shared);
+  return status ? plan_failed(plan, status) : NULL;
+}
+
+static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const split_plan *mine = plan_data<split_plan>(plan);
+  CUtensorMap windows, filter_tiles, results;
+  cudaError_t status = map_at(&windows, &mine->windows, b->x);
+  if (!status) status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
+  if (!status) status = map_at(&results, &mine->results, b->y);
+  if (status) return status;
+  const instance *row = mine->row;
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3((1 + row->consumers) * THREADS), .shared = (size_t)row->shared, .stream = stream,
+                        .cluster = (unsigned)row->blocks},
+                       row->kernel, plan->operation.problem, mine->cut, windows, filter_tiles, results);
+}
+
+/* As 06f's, and the partial sums of up to 8 blocks. */
+static double growth_split(const conv_problem *p, bool random) {
+  const int steps = p->R * p->S * ((p->C + BK - 1) / BK);
+  return growth_truncated((double)(steps * (BK / 16) * (16 + 1) + 8), random);
+}
+
+NHWC_ROW(split_fprop, "06i", "few tiles: a cluster divides the reduction", PASS_FPROP, 90, plan_fprop, launch_fprop, growth_split);
