@@ -14,8 +14,7 @@
  * Clusters: a cluster of two whose blocks send each other half of the filters (multicast) was slower in every layer: docs/06_tensorcore_fp16.md.
  * 1x1:      is the matrix product it looks like; its windows are pixels, and im2col brings them as fast as tiles (docs/gpu_hopper.md).
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
-#include <math.h>
-
+#include "06_tensorcore_fp16/cost.h"
 #include "06_tensorcore_fp16/divide.cuh"
 #include "06_tensorcore_fp16/ring.cuh"
 
@@ -123,7 +122,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
       ptx_bulk_commit();
     }
   }
-  if (stores) ptx_bulk_wait<0>();
+  if (stores) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
 }
 
 /* ---------------------------------------------------------------- host */
@@ -144,25 +143,18 @@ typedef struct persistent_plan {
   int blocks, shared;
 } persistent_plan;
 
-/* The cut into tiles of products with n pixels. */
-static tile_cut cut_into(const conv_problem *p, int n, size_t most_shared) {
-  const int pixels = p->N * p->P * p->Q;
+/* The problem cut into such tiles. */
+static tile_cut cut_into(const conv_problem *p, persistent_tile tile, size_t most_shared) {
   tile_cut t = {};
-  if (p->K > WGMMA_M) t.filters = CONSUMERS * WGMMA_M, t.filters_apart = WGMMA_M, t.pixels = n;
-  else t.filters = WGMMA_M, t.pixels = CONSUMERS * n, t.pixels_apart = n;
-  const int tiles_k = (p->K + t.filters - 1) / t.filters;
-  t.tiles = (pixels + t.pixels - 1) / t.pixels * tiles_k;
+  if (tile.beside) t.filters = WGMMA_M, t.pixels = CONSUMERS * tile.n, t.pixels_apart = tile.n;
+  else t.filters = CONSUMERS * WGMMA_M, t.filters_apart = WGMMA_M, t.pixels = tile.n;
+  const int tiles_k = (int)ceil_div(p->K, t.filters);
+  t.tiles = (int)ceil_div(p->N * p->P * p->Q, t.pixels) * tiles_k;
   t.tiles_k = divisor_of(tiles_k), t.row = divisor_of(p->Q), t.image = divisor_of(p->P * p->Q);
-  t.steps = p->R * p->S * ((p->C + BK - 1) / BK), t.stage = (t.filters + t.pixels) * ROW;
-  t.stages = ((int)most_shared - 1024 - CONSUMERS * n * ROW) / t.stage;
+  t.steps = p->R * p->S * (int)ceil_div(p->C, BK), t.stage = (t.filters + t.pixels) * ROW;
+  t.stages = ((int)most_shared - 1024 - CONSUMERS * tile.n * ROW) / t.stage;
   if (t.stages > MOST_STAGES) t.stages = MOST_STAGES;
   return t;
-}
-
-/* What a cut costs, in clocks: rounds of tiles, whose steps wait for the tensor cores or for 50 bytes a clock, and whose ends are not hidden. */
-static double cost_of(const tile_cut *t, int n, int sm_count) {
-  const int rounds = (t->tiles + sm_count - 1) / sm_count;
-  return rounds * (t->steps * fmax(CONSUMERS * 2.0 * n, t->stage / 50.0) + 600 + 4.5 * n);
 }
 
 static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
@@ -173,14 +165,12 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
   const char *why = plain_unsupported(p, device);
   if (why) return why;
   persistent_plan *mine = plan_data<persistent_plan>(plan);
-  const int pixels = p->N * p->P * p->Q;
-  if ((int64_t)pixels / instances[0].n * (p->K / WGMMA_M + 1) > INT_MAX / 2) return "2^30 tiles or more";
-  double least = INFINITY;
-  for (const instance &row : instances) {
-    const tile_cut t = cut_into(p, row.n, device->shared_per_block);
-    const double cost = cost_of(&t, row.n, device->sm_count);
-    if (cost < least) least = cost, mine->row = &row, mine->cut = t;
-  }
+  const int64_t pixels = (int64_t)p->N * p->P * p->Q;
+  if (pixels / 64 * (p->K / WGMMA_M + 1) > INT_MAX / 2) return "2^30 tiles or more";
+  persistent_tile tile = {};
+  best_persistent(p, device->sm_count, &tile);
+  mine->row = instances + (tile.n - instances[0].n) / 16;
+  mine->cut = cut_into(p, tile, device->shared_per_block);
   const tile_cut *t = &mine->cut;
   mine->blocks = t->tiles < device->sm_count ? t->tiles : device->sm_count;
   mine->shared = t->stages * t->stage + CONSUMERS * mine->row->n * ROW;

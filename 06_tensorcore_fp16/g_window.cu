@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(BLOCK, 1) window_kernel(conv_problem p, window
       ptx_mbarrier_arrive(r.empty + 8 * s.stage);
     }
   }
-  if (threadIdx.x % THREADS == 0) ptx_bulk_wait<0>();
+  if (threadIdx.x % THREADS == 0) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
 }
 
 /* ---------------------------------------------------------------- host */

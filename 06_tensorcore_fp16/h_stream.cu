@@ -10,10 +10,11 @@
  * Expect:   128 filters x 240 pixels x 64 channels x 9 taps want 16 KiB a tap of filters and 45 KiB once of pixels: 190 KiB for 35 M products, 4 TB/s at 800
  *           TFLOP/s: no limit. 700 TFLOP/s where there are tiles for all multiprocessors; less where the last round is not full.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8. Stride 1, no groups; halos up to 44 KiB. */
+#include "06_tensorcore_fp16/cost.h"
 #include "06_tensorcore_fp16/window.cuh"
 
 static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS;
-static constexpr int HALOS = 2, FILTERS = 4, MOST_N = 256, NOWHERE = 16 * ROW;
+static constexpr int HALOS = 2, FILTERS = 4 /* stages at least */, MOST_FILTERS = 12, MOST_N = 256, NOWHERE = 16 * ROW;
 
 /* A tile of y: 128 filters, half of them for each consumer; or, where there are only 64, twice the rows, half of them for each. A consumer's results are `rows` rows
  * by `columns` columns of one image, or of `images` if those are all there are; with its halo a tile has `pitch` columns and `halo` rows an image. */
@@ -21,7 +22,7 @@ typedef struct stream_cut {
   result_rows results;
   int filters, filters_apart, rows, rows_apart; /* of a tile; from one consumer to the next */
   divisor by_q, by_p, by_k; /* the tiles of columns, of rows, of filters */
-  int tiles_q, tiles_p, tiles_k, tiles, parts_c, stage; /* stage: bytes of a halo stage */
+  int tiles_q, tiles_p, tiles_k, tiles, parts_c, filter_stages, stage; /* stage: bytes of a halo stage */
 } stream_cut;
 
 /* Where a tile begins. */
@@ -39,15 +40,15 @@ template <int N>
 __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream_cut t, const __grid_constant__ CUtensorMap halos,
                                                           const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  __shared__ unsigned long long barriers[2 * (HALOS + FILTERS)];
+  __shared__ unsigned long long barriers[2 * (HALOS + MOST_FILTERS)];
   const int taps = p.R * p.S, filter_stage = t.filters * ROW, box = t.results.pitch * t.results.halo * t.results.images * ROW, role = threadIdx.x / THREADS;
-  const ptx_shared stages = ptx_shared_address(shared), filters = stages + HALOS * t.stage, outputs = filters + FILTERS * filter_stage;
+  const ptx_shared stages = ptx_shared_address(shared), filters = stages + HALOS * t.stage, outputs = filters + t.filter_stages * filter_stage;
   const ring pixel_ring = {ptx_shared_address(barriers), ptx_shared_address(barriers + HALOS)};
-  const ring filter_ring = {ptx_shared_address(barriers + 2 * HALOS), ptx_shared_address(barriers + 2 * HALOS + FILTERS)};
+  const ring filter_ring = {ptx_shared_address(barriers + 2 * HALOS), ptx_shared_address(barriers + 2 * HALOS + MOST_FILTERS)};
   if (threadIdx.x == 0) {
     ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&filter_tiles);
     ring_begin(pixel_ring, HALOS, CONSUMERS * THREADS / 32);
-    ring_begin(filter_ring, FILTERS, CONSUMERS * THREADS / 32);
+    ring_begin(filter_ring, t.filter_stages, CONSUMERS * THREADS / 32);
   }
   if (role == 0) { /* the producers */
     if (threadIdx.x < 32) { /* of pixels */
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
       for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
         const int k = corner_of(t, i).k;
         for (int part = 0; part < t.parts_c; part++)
-          for (int tap = 0; tap < taps; tap++, s = next_slot(s, FILTERS)) {
+          for (int tap = 0; tap < taps; tap++, s = next_slot(s, t.filter_stages)) {
             ptx_mbarrier_wait(filter_ring.empty + 8 * s.stage, s.parity ^ 1);
             ptx_mbarrier_arrive_expect_tx(filter_ring.full + 8 * s.stage, filter_stage);
             ptx_tensor_load(filters + s.stage * filter_stage, &filter_tiles, {part * BK, tap, k}, filter_ring.full + 8 * s.stage);
@@ -96,7 +97,7 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
     for (int part = 0; part < t.parts_c; part++, halo = next_slot(halo, HALOS)) {
       int column = 0, at = me * t.rows_apart * t.results.pitch; /* of the tap: its column, and where its pixels begin */
       ptx_mbarrier_wait(pixel_ring.full + 8 * halo.stage, halo.parity);
-      for (int tap = 0; tap < taps; tap++, s = next_slot(s, FILTERS)) {
+      for (int tap = 0; tap < taps; tap++, s = next_slot(s, t.filter_stages)) {
         const ptx_shared a = filters + s.stage * filter_stage + me * t.filters_apart * ROW, b = stages + halo.stage * t.stage + at * ROW;
         ptx_mbarrier_wait(filter_ring.full + 8 * s.stage, s.parity);
         if (part + tap == 0) {
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
       ptx_bulk_commit();
     }
   }
-  if (stores) ptx_bulk_wait<0>();
+  if (stores) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
 }
 
 /* ---------------------------------------------------------------- host */
@@ -154,8 +155,8 @@ typedef struct stream_plan {
   int blocks, shared;
 } stream_plan;
 
-static int largest(int a, int b) { return a > b ? a : b; }
 static int parts_of(int all, int part) { return (all + part - 1) / part; }
+static int largest(int a, int b) { return a > b ? a : b; }
 
 static int positions_of(const result_rows *r) { return ((r->images - 1) * r->halo + r->rows - 1) * r->pitch + r->columns; }
 
@@ -175,7 +176,9 @@ static bool try_cut(const conv_problem *p, const conv_device *device, int column
   /* A stage has room for the box, and for what the last tap reads from there. */
   const int n = instance_for(positions_of(r))->n, box = r->pitch * r->halo * images;
   t->stage = parts_of(largest(box, n + (reach_h + (CONSUMERS - 1) * t->rows_apart) * r->pitch + reach_w), 8) * 8 * ROW;
-  if (HALOS * (int64_t)t->stage + FILTERS * t->filters * ROW + CONSUMERS * (n * ROW + NOWHERE) + 1024 > (int64_t)device->shared_per_block) return false;
+  const int64_t room = (int64_t)device->shared_per_block - 1024 - HALOS * (int64_t)t->stage - CONSUMERS * (n * ROW + NOWHERE);
+  if (room < FILTERS * t->filters * ROW) return false;
+  t->filter_stages = room / (t->filters * ROW) < MOST_FILTERS ? (int)room / (t->filters * ROW) : MOST_FILTERS;
   t->tiles_q = parts_of(p->Q, columns), t->tiles_p = parts_of(p->P, t->rows), t->tiles_k = parts_of(p->K, t->filters), t->parts_c = parts_of(p->C, BK);
   t->by_q = divisor_of(t->tiles_q), t->by_p = divisor_of(t->tiles_p), t->by_k = divisor_of(t->tiles_k);
   const int64_t tiles = (int64_t)t->tiles_q * t->tiles_p * parts_of(p->N, images) * t->tiles_k;
@@ -183,12 +186,10 @@ static bool try_cut(const conv_problem *p, const conv_device *device, int column
   return tiles <= INT_MAX;
 }
 
-/* What a cut costs, in microseconds: rounds of tiles, whose taps wait for the tensor cores or for filters from L2. */
+/* What a cut costs, in clocks (cost.h); a step has its filters, and its part of the halo. */
 static double cost_of(const conv_problem *p, const stream_cut *t, int sm_count) {
-  const int n = instance_for(positions_of(&t->results))->n, steps = p->R * p->S * t->parts_c;
-  const int halo = t->results.pitch * t->results.halo * t->results.images * ROW / (p->R * p->S);
-  const double step = fmax(CONSUMERS * 4 * n / 2 / 1.8e3, (double)(t->filters * ROW + halo) / 90e3);
-  return parts_of(t->tiles, sm_count) * (steps * step + 1);
+  const int n = instance_for(positions_of(&t->results))->n, taps = p->R * p->S, halo = t->results.pitch * t->results.halo * t->results.images * ROW;
+  return parts_of(t->tiles, sm_count) * (taps * t->parts_c * clocks_of_step(CONSUMERS * n, t->filters * ROW + halo / taps) + clocks_of_end(n));
 }
 
 /* The cheapest one. */
@@ -225,7 +226,7 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
     return "a tile with its halo does not fit in shared memory";
   const result_rows *r = &t->results;
   mine->row = instance_for(positions_of(r));
-  mine->shared = HALOS * t->stage + FILTERS * t->filters * ROW + CONSUMERS * (mine->row->n * ROW + NOWHERE);
+  mine->shared = HALOS * t->stage + t->filter_stages * t->filters * ROW + CONSUMERS * (mine->row->n * ROW + NOWHERE);
   mine->blocks = t->tiles < device->sm_count ? t->tiles : device->sm_count;
   const cuuint64_t x_size[4] = {(cuuint64_t)p->C, (cuuint64_t)p->W, (cuuint64_t)p->H, (cuuint64_t)p->N},
                    y_size[4] = {(cuuint64_t)p->K, (cuuint64_t)p->Q, (cuuint64_t)p->P, (cuuint64_t)p->N};

@@ -9,9 +9,7 @@
  * Expect:   batch 1: 2.5 us that no division removes (a launch, the first load, a barrier of the cluster, the last store), and the bytes of a block's steps at 50 a
  *           clock: 3x3 with 512 channels at 7x7, 9 steps of 16 KiB, 1.6 us.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
-#include <math.h>
-#include <stdlib.h>
-
+#include "06_tensorcore_fp16/cost.h"
 #include "06_tensorcore_fp16/tiles.cuh"
 #include "common/harness/launch.h"
 
@@ -45,7 +43,7 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
     ptx_prefetch_tensormap(&windows), ptx_prefetch_tensormap(&filter_tiles);
     ring_begin(r, S::STAGES, CONSUMERS * THREADS / 32);
   }
-  ptx_cluster_arrive(); /* this block is there */
+  if (BLOCKS > 1) ptx_cluster_arrive(); /* this block is there */
 
   if (role == 0) { /* the producer */
     __syncwarp();
@@ -63,10 +61,12 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
         load_step(p, from, &windows, &filter_tiles, at, filters + S::FILTERS * ROW, filters, S::STAGE, r.full + 8 * s.stage);
       }
     }
-    __syncwarp();
-    ptx_cluster_wait(); /* all blocks are there */
-    ptx_cluster_arrive();
-    ptx_cluster_wait();
+    if (BLOCKS > 1) {
+      __syncwarp();
+      ptx_cluster_wait(); /* all blocks are there */
+      ptx_cluster_arrive();
+      ptx_cluster_wait();
+    }
     return;
   }
 
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
   }
   ptx_wgmma_wait<0>();
 
-  ptx_cluster_wait(); /* all blocks are there */
+  if (BLOCKS > 1) ptx_cluster_wait(); /* all blocks are there */
 #pragma unroll
   for (int owner = 0; owner < BLOCKS; owner++) {
     if (owner == rank) continue;
@@ -101,8 +101,10 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
       ptx_st_cluster_16(to + j * THREADS * 16, make_uint4(__float_as_uint(four[0]), __float_as_uint(four[1]), __float_as_uint(four[2]), __float_as_uint(four[3])));
     }
   }
-  ptx_cluster_arrive();
-  ptx_cluster_wait(); /* all sums are there */
+  if (BLOCKS > 1) {
+    ptx_cluster_arrive();
+    ptx_cluster_wait(); /* all sums are there */
+  }
 #pragma unroll
   for (int owner = 0; owner < BLOCKS; owner++) {
     if (owner != rank) continue;
@@ -125,40 +127,27 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
   if (stores && first_k + me * WGMMA_M < p.K) {
     ptx_tensor_store(&results, {first_k + me * WGMMA_M, of_k * N + rank * S::MINE * 8}, box);
     ptx_bulk_commit();
-    ptx_bulk_wait<0>();
+    ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
   }
 }
 
 /* ---------------------------------------------------------------- host */
 
 typedef struct instance {
-  int consumers, n, blocks, part, stage, shared;
+  int shared;
   void (*kernel)(conv_problem p, split_cut t, CUtensorMap windows, CUtensorMap filter_tiles, CUtensorMap results);
 } instance;
 
-#define ROW_OF(CONSUMERS, N, BLOCKS) \
-  {CONSUMERS, N, BLOCKS, shape<CONSUMERS, N, BLOCKS>::PART, shape<CONSUMERS, N, BLOCKS>::STAGE, shape<CONSUMERS, N, BLOCKS>::SHARED, split_kernel<CONSUMERS, N, BLOCKS>}
-static const instance instances[] = {ROW_OF(1, 64, 2),  ROW_OF(1, 64, 4),  ROW_OF(1, 64, 8), ROW_OF(1, 128, 8), ROW_OF(2, 64, 2),  ROW_OF(2, 64, 4), ROW_OF(2, 96, 2),
-                                     ROW_OF(2, 112, 2), ROW_OF(2, 128, 2), ROW_OF(2, 96, 4), ROW_OF(2, 128, 4), ROW_OF(2, 224, 4), ROW_OF(1, 128, 4)};
+/* In the order of split_tiles (cost.h). */
+#define ROW_OF(CONSUMERS, N, BLOCKS) {shape<CONSUMERS, N, BLOCKS>::SHARED, split_kernel<CONSUMERS, N, BLOCKS>}
+static const instance instances[] = {ROW_OF(1, 32, 1), ROW_OF(1, 64, 1), ROW_OF(1, 32, 2), ROW_OF(1, 32, 4), ROW_OF(1, 64, 2), ROW_OF(1, 64, 4), ROW_OF(1, 64, 8), ROW_OF(2, 64, 2), ROW_OF(2, 96, 2), ROW_OF(2, 112, 2), ROW_OF(2, 128, 2)};
 
 typedef struct split_plan {
   CUtensorMap windows, filter_tiles, results;
   const instance *row;
   split_cut cut;
-  int blocks;
+  int blocks, cluster, threads;
 } split_plan;
-
-/* Tiles of this size. */
-static int64_t tiles_of(const conv_problem *p, const instance *row) {
-  return ((int64_t)p->N * p->P * p->Q + row->n - 1) / row->n * ((p->K + row->consumers * WGMMA_M - 1) / (row->consumers * WGMMA_M));
-}
-
-/* What a choice costs, in clocks; clusters of more than two leave a few multiprocessors idle. */
-static double cost_of(const conv_problem *p, const instance *row, int steps, int sm_count) {
-  const int resident = row->blocks == 2 ? sm_count / 2 : sm_count / 2 * 10 / 11 * 2 / row->blocks;
-  const double rounds = ceil((double)tiles_of(p, row) / (resident > 1 ? resident : 1)), each = ceil((double)steps / row->blocks);
-  return rounds * (each * fmax(row->consumers * 2.0 * row->n, row->stage / 50.0) + (row->blocks - 1) * row->part * row->consumers / 15.0);
-}
 
 static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
   const conv_problem *p = &o->problem;
@@ -168,29 +157,24 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
   const char *why = plain_unsupported(p, device);
   if (why) return why;
   split_plan *mine = plan_data<split_plan>(plan);
-  const int parts_c = (p->C + BK - 1) / BK, steps = p->R * p->S * parts_c;
-  double least = INFINITY;
-  for (const instance &row : instances) {
-    if (getenv("I_INST") && &row - instances != atoi(getenv("I_INST"))) continue;
-    const double cost = cost_of(p, &row, steps, device->sm_count);
-    if (row.blocks <= steps && cost < least) least = cost, mine->row = &row;
-  }
-  if (least == INFINITY) return "a reduction of less than 128 channels: nothing to divide";
-  const instance *row = mine->row;
-  const int64_t tiles = tiles_of(p, row);
-  if (tiles > INT_MAX / row->blocks) return "2^31 blocks or more";
-  mine->cut = {divisor_of((p->K + row->consumers * WGMMA_M - 1) / (row->consumers * WGMMA_M)), divisor_of(p->Q), divisor_of(p->P * p->Q), divisor_of(parts_c),
-               divisor_of(p->S), steps};
-  mine->blocks = (int)tiles * row->blocks;
-  why = map_windows(plan, &mine->windows, p, BK, row->n);
-  if (!why) why = map_filters(plan, &mine->filter_tiles, p, row->consumers * WGMMA_M);
+  int choice = 0;
+  if (best_split(p, device->sm_count, &choice) == INFINITY) return "a reduction of less than 128 channels: nothing to divide";
+  const split_tile t = split_tiles[choice];
+  mine->row = instances + choice, mine->cluster = t.blocks, mine->threads = (1 + t.consumers) * THREADS;
+  const int parts_c = (int)ceil_div(p->C, BK), tiles_k = (int)ceil_div(p->K, t.consumers * WGMMA_M);
+  const int64_t tiles = ceil_div((int64_t)p->N * p->P * p->Q, t.n) * tiles_k;
+  if (tiles > INT_MAX / t.blocks) return "2^31 blocks or more";
+  mine->cut = {divisor_of(tiles_k), divisor_of(p->Q), divisor_of(p->P * p->Q), divisor_of(parts_c), divisor_of(p->S), p->R * p->S * parts_c};
+  mine->blocks = (int)tiles * t.blocks;
+  why = map_windows(plan, &mine->windows, p, BK, t.n);
+  if (!why) why = map_filters(plan, &mine->filter_tiles, p, t.consumers * WGMMA_M);
   const cuuint64_t size[2] = {(cuuint64_t)p->K, (cuuint64_t)p->N * p->P * p->Q};
-  const cuuint32_t box[2] = {WGMMA_M, (cuuint32_t)(row->n / row->blocks)};
+  const cuuint32_t box[2] = {WGMMA_M, (cuuint32_t)(t.n / t.blocks)};
   if (!why) why = map_tiles(plan, &mine->results, "y", 2, size, box);
   if (why) return why;
-  snprintf(plan->words, sizeof plan->words, "%d filters x %d pixels, %lld tile%s by %d blocks each", row->consumers * WGMMA_M, row->n, (long long)tiles,
-           tiles == 1 ? "" : "s", row->blocks);
-  const cudaError_t status = plan_allow_shared((const void *)row->kernel, (size_t)row->shared);
+  snprintf(plan->words, sizeof plan->words, "%d filters x %d pixels, %lld tile%s by %d blocks each", t.consumers * WGMMA_M, t.n, (long long)tiles,
+           tiles == 1 ? "" : "s", t.blocks);
+  const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel, (size_t)mine->row->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
 
@@ -201,10 +185,9 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   if (!status) status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
   if (!status) status = map_at(&results, &mine->results, b->y);
   if (status) return status;
-  const instance *row = mine->row;
-  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3((1 + row->consumers) * THREADS), .shared = (size_t)row->shared, .stream = stream,
-                        .cluster = (unsigned)row->blocks},
-                       row->kernel, plan->operation.problem, mine->cut, windows, filter_tiles, results);
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(mine->threads), .shared = (size_t)mine->row->shared, .stream = stream,
+                        .cluster = mine->cluster > 1 ? (unsigned)mine->cluster : 0},
+                       mine->row->kernel, plan->operation.problem, mine->cut, windows, filter_tiles, results);
 }
 
 /* As 06f's, and the partial sums of up to 8 blocks. */

@@ -1,4 +1,5 @@
 /* Step 06: tensor cores in fp16. */
+#include "06_tensorcore_fp16/cost.h"
 #include "common/harness/registry.h"
 
 extern const kernel_source sources_06[]; /* written when the step is built */
@@ -15,12 +16,34 @@ static bool wide_no_stride(const conv_problem *p, conv_pass pass, const conv_dev
   return p->stride_h * p->stride_w == 1 && !(p->R * p->S <= 9 && p->W < 100);
 }
 
+static bool depthwise(const conv_problem *p) { return p->groups > 1 && p->C / p->groups * (p->K / p->groups) < 64; }
+
+/* Dense layers: where the window pays, where the reduction is worth dividing, and where there is no copy engine. */
+static bool window_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)pass, (void)device, (void)random;
+  return p->R * p->S > 1;
+}
+static bool few_tiles(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)pass, (void)random;
+  int split;
+  persistent_tile tile;
+  return best_split(p, device->sm_count, &split) < best_persistent(p, device->sm_count, &tile);
+}
+static bool not_depthwise(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)pass, (void)device, (void)random;
+  return !depthwise(p);
+}
+
 static const conv_kernel *const kernels[] = {&wmma_fprop,     &mma_fprop,           &wgmma_fprop,    &tma_fprop,      &roles_fprop, &persistent_fprop,
                                              &resident_fprop, &stream_window_fprop, &split_fprop, &toeplitz_fprop, &toeplitz_dgrad, &tensor_wgrad};
 static const conv_choice rule[] = {
     {&toeplitz_fprop, not_narrow, "depthwise: filters above 3x3, or more than 14 columns"},
     {&toeplitz_dgrad, wide_no_stride, "depthwise: stride 1, and filters above 3x3 or 100 columns and more"},
     {&tensor_wgrad, NULL, "depthwise: where it can"},
+    {&resident_fprop, window_pays, "up to 64 channels and 64 filters, larger than 1x1"},
+    {&split_fprop, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 06f"},
+    {&persistent_fprop, NULL, "where it can"},
+    {&mma_fprop, not_depthwise, "everything else that is not depthwise"},
 };
 const conv_step step_06 = {
     .number = "06",

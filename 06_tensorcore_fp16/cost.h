@@ -1,0 +1,69 @@
+/* What a tile costs, in clocks of a multiprocessor: by this 06f, 06h and 06i choose how to cut a problem, and the step's rule chooses among them. The constants are
+ * measured (docs/06_tensorcore_fp16.md): a product of 64 filters x n pixels x 16 channels takes n / 2 clocks, a multiprocessor takes in about 50 bytes a clock
+ * from L2 and sends 8 to a neighbour's shared memory, all together get 2500 from memory, and a tile ends with products that nothing overlaps, rounding, a store. */
+#pragma once
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/conv/problem.h"
+
+/* Steps of 64 channels: `columns` of 64 filters x one pixel, of all consumers; bytes of pixels and filters. */
+static inline double clocks_of_step(int columns, int bytes) { return fmax(2.0 * columns, bytes / 50.0); }
+static inline double clocks_of_end(int columns) { return 900 + 6.0 * columns; }
+
+static inline int64_t ceil_div(int64_t all, int part) { return (all + part - 1) / part; }
+
+/* 06f: two consumers with 64 filters each and the same n pixels; beside: both with the same filters, and n pixels each. */
+typedef struct persistent_tile {
+  int n;
+  bool beside;
+} persistent_tile;
+
+static inline double clocks_of_persistent(const conv_problem *p, int sm_count, persistent_tile t) {
+  const int filters = t.beside ? 64 : 128, pixels = t.beside ? 2 * t.n : t.n;
+  const int steps = p->R * p->S * (int)ceil_div(p->C, 64);
+  const int64_t all = (int64_t)p->N * p->P * p->Q, rounds = ceil_div(ceil_div(all, pixels) * ceil_div(p->K, filters), sm_count);
+  const double tile = steps * clocks_of_step(2 * t.n, (filters + pixels) * 128) + clocks_of_end(t.n);
+  return fmax((double)rounds * tile, (double)problem_bytes(p, PASS_FPROP, DTYPE_FP16) / 2500) + 0.1 * tile; /* not all of a tile overlaps what memory brings */
+}
+
+/* The cheapest of what 06f has: multiples of 16 from 64 to 256, beside each other up to 128. */
+static inline double best_persistent(const conv_problem *p, int sm_count, persistent_tile *best) {
+  double least = INFINITY;
+  for (int i = 0; i < 2; i++)
+    for (int n = 64; n <= (i == 0 ? 256 : 128); n += 16) {
+      const persistent_tile t = {n, i == 1};
+      const double clocks = clocks_of_persistent(p, sm_count, t);
+      if (clocks < least) least = clocks, *best = t;
+    }
+  return least;
+}
+
+/* 06i: `consumers` with 64 filters each and the same n pixels, in each of `blocks` blocks of a cluster, which have a part of the steps. */
+typedef struct split_tile {
+  int consumers, n, blocks;
+} split_tile;
+
+static const split_tile split_tiles[] = {{1, 32, 1}, {1, 64, 1}, {1, 32, 2}, {1, 32, 4}, {1, 64, 2}, {1, 64, 4}, {1, 64, 8}, {2, 64, 2}, {2, 96, 2}, {2, 112, 2}, {2, 128, 2}};
+
+static inline double clocks_of_split(const conv_problem *p, int sm_count, split_tile t) {
+  /* Of 132 multiprocessors clusters of 4 and of 8 reach 120. */
+  const int resident = t.blocks <= 2 ? sm_count / t.blocks : sm_count * 10 / 11 / t.blocks;
+  const int steps = (int)ceil_div(p->R * p->S * ceil_div(p->C, 64), t.blocks);
+  const int64_t tiles = ceil_div((int64_t)p->N * p->P * p->Q, t.n) * ceil_div(p->K, 64 * t.consumers);
+  const double sent = (double)(t.blocks - 1) / t.blocks * t.consumers * 64 * t.n * 4;
+  const double tile = steps * clocks_of_step(t.consumers * t.n, (64 * t.consumers + t.n) * 128) + clocks_of_end(t.n) + sent / 8;
+  return (double)ceil_div(tiles, resident > 1 ? resident : 1) * tile;
+}
+
+/* The cheapest of what 06i has; infinite: the reduction has less steps than a cluster blocks. */
+static inline double best_split(const conv_problem *p, int sm_count, int *best) {
+  double least = INFINITY;
+  for (int i = 0; i < (int)(sizeof split_tiles / sizeof *split_tiles); i++) {
+    const double clocks = split_tiles[i].blocks > p->R * p->S * ceil_div(p->C, 64) ? INFINITY : clocks_of_split(p, sm_count, split_tiles[i]);
+    if (clocks < least) least = clocks, *best = i;
+  }
+  return least;
+}
