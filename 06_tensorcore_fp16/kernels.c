@@ -18,10 +18,10 @@ static bool wide_no_stride(const conv_problem *p, conv_pass pass, const conv_dev
 
 static bool depthwise(const conv_problem *p) { return p->groups > 1 && p->C / p->groups * (p->K / p->groups) < 64; }
 
-/* Dense layers: where the window pays, where the reduction is worth dividing, and where there is no copy engine. */
+/* Dense layers: where the window pays, and where the reduction is worth dividing. */
 static bool window_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  (void)pass, (void)device, (void)random;
-  return p->R * p->S > 1;
+  (void)pass, (void)random;
+  return p->R * p->S > 1 && p->K <= 64 && p->C <= 64 && (int64_t)p->N * p->P * p->Q >= (int64_t)100 * device->sm_count;
 }
 static bool few_tiles(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)random;
@@ -40,7 +40,8 @@ static const conv_choice rule[] = {
     {&toeplitz_fprop, not_narrow, "depthwise: filters above 3x3, or more than 14 columns"},
     {&toeplitz_dgrad, wide_no_stride, "depthwise: stride 1, and filters above 3x3 or 100 columns and more"},
     {&tensor_wgrad, NULL, "depthwise: where it can"},
-    {&resident_fprop, window_pays, "up to 64 channels and 64 filters, larger than 1x1"},
+    {&resident_fprop, window_pays, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},
+    {&stream_window_fprop, window_pays, "such layers, if their filters do not fit in shared memory, or their rows into a product"},
     {&split_fprop, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 06f"},
     {&persistent_fprop, NULL, "where it can"},
     {&mma_fprop, not_depthwise, "everything else that is not depthwise"},
