@@ -5,8 +5,9 @@
  *           r * pitch + s rows further on: the same matrix from another row. A swizzle is a matter of addresses, not of where a matrix begins, so a descriptor may
  *           begin at any row. One tiled load brings a tile with its halo, padding as zeros, and all taps are multiplied from there; all filters stay in shared
  *           memory for good. Columns that lie between the rows of the tile are computed, too, and dropped by the store, whose box reaches past the image there.
- * Roles:    filters are a, [64][64] a tap, and pixels b, up to 256 at a time: with 64 filters as b the tensor cores would wait for shared memory.
- * Change:   against 06f the operands; two consumers have a tile each, and results go out from the very stage that they were computed from.
+ * Roles:    as in 06f filters are a, [64][64] a tap, and pixels b: with 64 filters as b the tensor cores would wait for shared memory. A barrier for each tap's
+ *           filters: the first tile begins when the first tap's are there.
+ * Change:   against 06f the window; two consumers have a tile each, and results go out from the very stage that they were computed from.
  * Expect:   each pixel crosses L2 1.5 times instead of 9; 36 products of 64 x 232 x 16 for 4 rows of 56 pixels, of which 3.4 % are dropped: 730 TFLOP/s on 64
  *           channels and 64 filters.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8 up to 64. Stride 1, no groups; rows of y up to 256 with their halo. */

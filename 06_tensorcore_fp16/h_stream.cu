@@ -2,19 +2,55 @@
  *
  * Terms:    halo tile, filter streaming, two producers, strips.
  * Idea:     more than 64 channels are 64 at a time, and more filters than shared memory holds come tap by tap, through a ring of their own. Two consumers with 64
- *           filters each multiply the same pixels, so that a halo tile serves 128 filters. A producer for each ring: one may be far ahead while the other waits.
+ *           filters each multiply the same pixels, so that a halo tile serves 128 filters; where there are only 64, both have these, and different rows of the
+ *           tile. A producer for each ring: one may be far ahead while the other waits.
  * Strips:   an image wider than a product is cut into strips. What lies between their rows would be stored over the neighbour's columns; so results are packed
  *           on their way to shared memory, which costs a division by a multiplication.
+ * Padding:  what is padding on the right of a row is padding on the left of the next one, below an image above the next: it is loaded once.
  * Change:   against 06g the loop over channels, the filters' ring, the packed results, which have shared memory of their own: the next tile's halo is loaded
  *           while they leave.
- * Expect:   128 filters x 240 pixels x 64 channels x 9 taps want 16 KiB a tap of filters and 45 KiB once of pixels: 190 KiB for 35 M products, 4 TB/s at 800
- *           TFLOP/s: no limit. 700 TFLOP/s where there are tiles for all multiprocessors; less where the last round is not full.
- * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8. Stride 1, no groups; halos up to 44 KiB. */
+ * Expect:   128 filters x 232 pixels x 64 channels x 9 taps want 16 KiB a tap of filters and 45 KiB once of pixels, 192 KiB where 06f wants 405. 06f's bytes are in
+ *           time, too, so it may gain no more than the energy that they cost; and it computes 4 to 10 % that nobody wants. On a par with 06f; ahead of it where
+ *           there are 64 filters, for which 06f's tiles are too small.
+ * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8. Stride 1, no groups; two halo tiles and four taps in shared memory. */
 #include "06_tensorcore_fp16/cost.h"
-#include "06_tensorcore_fp16/window.cuh"
+#include "06_tensorcore_fp16/tiles.cuh"
 
 static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS;
 static constexpr int HALOS = 2, FILTERS = 4 /* stages at least */, MOST_FILTERS = 12, MOST_N = 256, NOWHERE = 16 * ROW;
+
+/* Where a tile's results lie: `columns` of every `pitch` positions are outputs, `rows` times for each of the images, whose halos are `halo` rows apart. */
+typedef struct result_rows {
+  int columns, rows, pitch, halo, images;
+  unsigned of_pitch, of_halo; /* 2^16 / pitch and / halo, rounded up: positions are below 2^8, and the products of both below 2^16 */
+} result_rows;
+
+/* The output at a position, counted without what lies between; -1: none. */
+static __device__ __forceinline__ int output_at(const result_rows &t, int position) {
+  const int line = position * t.of_pitch >> 16, column = position - line * t.pitch, image = line * t.of_halo >> 16, row = line - image * t.halo;
+  return column < t.columns && row < t.rows && image < t.images ? (image * t.rows + row) * t.columns + column : -1;
+}
+
+/* Sums [64 filters][N positions] to shared memory, [output][64 filters] of halves, swizzled. What is no output goes to the 16 rows at `nowhere`. */
+template <int N> static __device__ __forceinline__ void put_outputs(const result_rows &t, const float (&sum)[N / 2], ptx_shared outputs, ptx_shared nowhere) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, chunk = 2 * warp + lane / 8 % 2; /* 8 filters are 16 bytes */
+#pragma unroll
+  for (int j = 0; j + 1 < N / 8; j += 2) { /* two times eight positions, 16 filters */
+    unsigned part[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) part[i] = two_halves(sum[4 * (j + i / 2) + 2 * (i % 2)], sum[4 * (j + i / 2) + 2 * (i % 2) + 1]);
+    const int output = output_at(t, 8 * (j + lane / 16) + lane % 8);
+    ptx_stmatrix_x4_trans(output < 0 ? nowhere + swizzled(lane % 8 + lane / 16 * 8, chunk) : outputs + swizzled(output, chunk), part);
+  }
+  if (N / 8 % 2 == 1) {
+    constexpr int j = N / 8 - 1;
+    unsigned part[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++) part[i] = two_halves(sum[4 * j + 2 * i], sum[4 * j + 2 * i + 1]);
+    const int output = output_at(t, 8 * j + lane % 8);
+    ptx_stmatrix_x2_trans(output < 0 ? nowhere + swizzled(lane % 8, chunk) : outputs + swizzled(output, chunk), part);
+  }
+}
 
 /* A tile of y: 128 filters, half of them for each consumer; or, where there are only 64, twice the rows, half of them for each. A consumer's results are `rows` rows
  * by `columns` columns of one image, or of `images` if those are all there are; with its halo a tile has `pitch` columns and `halo` rows an image. */

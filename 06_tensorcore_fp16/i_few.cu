@@ -1,12 +1,13 @@
-/* 06i: few tiles: the blocks of a cluster divide the reduction and add their sums in shared memory.
+/* 06i: few tiles: smaller ones, and blocks of a cluster that divide the reduction and add their sums in shared memory.
  *
  * Terms:    split-K, thread block cluster, distributed shared memory (DSMEM), deterministic reduction.
- * Idea:     small batches have fewer tiles than there are multiprocessors, and smaller tiles want more bytes for each product than a multiprocessor can take in,
- *           about 50 a clock. So 2, 4 or 8 blocks have the same tile and a part of its steps each. In the end each of them owns a part of the tile's pixels: the
- *           others send it their sums of these, by bulk copies into its shared memory, and it adds all in the order of their ranks: the same bits on every run.
- * Change:   against 06f one tile a cluster, its steps divided, the exchange. A block may have one consumer, with 64 filters: twice the tiles.
+ * Idea:     two. Small batches have fewer tiles than there are multiprocessors: so a block has one consumer and 64 filters, or two, and 32 pixels or more. But the
+ *           smaller the tile, the more bytes for each product, and a multiprocessor takes in about 50 a clock. So 2, 4 or 8 blocks of a cluster have the same
+ *           tile and a part of its steps each. In the end each of them owns a part of the tile's pixels: the others send it their sums of these, straight from
+ *           registers into its shared memory, and it adds all in the order of their ranks: the same bits on every run.
+ * Change:   against 06f one tile a block or a cluster, its steps divided, the exchange; few registers, so none are handed over.
  * Expect:   batch 1: 2.5 us that no division removes (a launch, the first load, a barrier of the cluster, the last store), and the bytes of a block's steps at 50 a
- *           clock: 3x3 with 512 channels at 7x7, 9 steps of 16 KiB, 1.6 us.
+ *           clock: 3x3 with 512 channels at 7x7, 9 steps of 16 KiB, 1.6 us. Together 4.1 us.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
 #include "06_tensorcore_fp16/cost.h"
 #include "06_tensorcore_fp16/tiles.cuh"
@@ -20,17 +21,12 @@ template <int CONSUMERS, int N, int BLOCKS> struct shape {
   static constexpr int GROUPS = N / 8, MINE = GROUPS / BLOCKS /* groups of eight pixels that a block owns */, PART = MINE * THREADS * 16 /* bytes of their sums */;
   static constexpr int BOX = MINE * 8 * ROW, OUT = CONSUMERS * (BOX + (BLOCKS - 1) * PART), FIT = ((226 << 10) - OUT) / STAGE;
   static constexpr int STAGES = FIT < MOST_STAGES ? FIT : MOST_STAGES, SHARED = STAGES * STAGE + OUT;
-  static_assert(CONSUMERS * BLOCKS * PART <= STAGES * STAGE, "sums to send lie where the stages were");
 };
 
 typedef struct split_cut {
   divisor tiles_k, row, image, parts_c, columns; /* by the tiles of filters; by Q; by P Q; by the 64 channels at a time; by S */
   int steps;
 } split_cut;
-
-static __device__ __forceinline__ uint4 four_of(const float *sum) {
-  return make_uint4(__float_as_uint(sum[0]), __float_as_uint(sum[1]), __float_as_uint(sum[2]), __float_as_uint(sum[3]));
-}
 
 template <int CONSUMERS, int N, int BLOCKS>
 __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
@@ -39,16 +35,13 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
   using S = shape<CONSUMERS, N, BLOCKS>;
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * S::STAGES];
-  __shared__ unsigned long long sums_there; /* the others' of this block's pixels */
-  const ptx_shared stages = ptx_shared_address(shared), sums_at = ptx_shared_address(&sums_there);
+  const ptx_shared stages = ptx_shared_address(shared);
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + S::STAGES)};
   const int role = threadIdx.x / THREADS, rank = blockIdx.x % BLOCKS, first = t.steps * rank / BLOCKS, count = t.steps * (rank + 1) / BLOCKS - first;
   const int of_k = divide(blockIdx.x / BLOCKS, t.tiles_k), first_k = (blockIdx.x / BLOCKS - of_k * t.tiles_k.by) * S::FILTERS;
   if (threadIdx.x == 0) {
     ptx_prefetch_tensormap(&windows), ptx_prefetch_tensormap(&filter_tiles);
-    ptx_mbarrier_init(sums_at, 1);
     ring_begin(r, S::STAGES, CONSUMERS * THREADS / 32);
-    ptx_mbarrier_arrive_expect_tx(sums_at, CONSUMERS * (BLOCKS - 1) * S::PART);
   }
   if (BLOCKS > 1) ptx_cluster_arrive(); /* this block is there */
 
@@ -79,9 +72,7 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
   ptx_bar_sync(1, S::BLOCK);
   const int me = role - 1, lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4; /* of the consumers */
   const ptx_shared a = stages + me * WGMMA_M * ROW, b = stages + S::FILTERS * ROW, box = stages + S::STAGES * S::STAGE + me * S::BOX;
-  const int mine = threadIdx.x % THREADS;
-  uint4 *const to_send = (uint4 *)(shared + me * BLOCKS * S::PART) + mine; /* where the stages were */
-  uint4 *const received = (uint4 *)(shared + S::STAGES * S::STAGE + CONSUMERS * S::BOX + me * (BLOCKS - 1) * S::PART) + mine;
+  uint4 *const received = (uint4 *)(shared + S::STAGES * S::STAGE + CONSUMERS * S::BOX + me * (BLOCKS - 1) * S::PART) + threadIdx.x % THREADS;
   const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
   float sum[1][N / 2];
   slot s = {0, 0};
@@ -97,34 +88,37 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
   }
   ptx_wgmma_wait<0>();
 
+  if (BLOCKS > 1) ptx_cluster_wait(); /* all blocks are there */
+#pragma unroll
+  for (int owner = 0; owner < BLOCKS; owner++) {
+    if (owner == rank) continue;
+    const ptx_shared to = ptx_mapa(ptx_shared_address(received), owner) + (rank < owner ? rank : rank - 1) * S::PART;
+#pragma unroll
+    for (int j = 0; j < S::MINE; j++) {
+      const float *four = sum[0] + 4 * (owner * S::MINE + j);
+      ptx_st_cluster_16(to + j * THREADS * 16, make_uint4(__float_as_uint(four[0]), __float_as_uint(four[1]), __float_as_uint(four[2]), __float_as_uint(four[3])));
+    }
+  }
   if (BLOCKS > 1) {
-    ptx_bar_sync(4, CONSUMERS * THREADS); /* nobody reads a stage any more */
-#pragma unroll
-    for (int owner = 0; owner < BLOCKS; owner++)
-#pragma unroll
-      for (int j = 0; j < S::MINE; j++)
-        to_send[(owner * S::MINE + j) * THREADS] = four_of(sum[0] + 4 * (owner * S::MINE + j));
-    ptx_fence_proxy_async();
-    ptx_bar_sync(2 + me, THREADS); /* the sums to send are there */
-    ptx_cluster_wait();            /* and so are all blocks */
-    if (stores)
-      for (int owner = 0; owner < BLOCKS; owner++)
-        if (owner != rank)
-          ptx_bulk_between(ptx_mapa(ptx_shared_address(received), owner) + (rank < owner ? rank : rank - 1) * S::PART,
-                           ptx_shared_address(to_send) + owner * S::PART, S::PART, ptx_mapa(sums_at, owner));
-    ptx_mbarrier_wait(sums_at, 0);
+    ptx_cluster_arrive();
+    ptx_cluster_wait(); /* all sums are there */
   }
 #pragma unroll
-  for (int j = 0; j < S::MINE; j++) {
-    float all[4] = {};
+  for (int owner = 0; owner < BLOCKS; owner++) {
+    if (owner != rank) continue;
 #pragma unroll
-    for (int q = 0; q < BLOCKS; q++) {
-      const uint4 *const other = q == rank ? to_send + (q * S::MINE + j) * THREADS : received + ((q < rank ? q : q - 1) * S::MINE + j) * THREADS;
-      const uint4 part = BLOCKS > 1 ? *other : four_of(sum[0] + 4 * j);
-      all[0] += __uint_as_float(part.x), all[1] += __uint_as_float(part.y), all[2] += __uint_as_float(part.z), all[3] += __uint_as_float(part.w);
+    for (int j = 0; j < S::MINE; j++) {
+      const float *four = sum[0] + 4 * (owner * S::MINE + j);
+      float all[4] = {};
+#pragma unroll
+      for (int q = 0; q < BLOCKS; q++) {
+        const uint4 other = q == owner ? make_uint4(__float_as_uint(four[0]), __float_as_uint(four[1]), __float_as_uint(four[2]), __float_as_uint(four[3]))
+                                       : received[((q < owner ? q : q - 1) * S::MINE + j) * THREADS];
+        all[0] += __uint_as_float(other.x), all[1] += __uint_as_float(other.y), all[2] += __uint_as_float(other.z), all[3] += __uint_as_float(other.w);
+      }
+      const unsigned part[2] = {two_halves(all[0], all[1]), two_halves(all[2], all[3])};
+      ptx_stmatrix_x2_trans(box + swizzled(8 * j + lane % 8, 2 * warp + lane / 8 % 2), part);
     }
-    const unsigned part[2] = {two_halves(all[0], all[1]), two_halves(all[2], all[3])};
-    ptx_stmatrix_x2_trans(box + swizzled(8 * j + lane % 8, 2 * warp + lane / 8 % 2), part);
   }
   ptx_fence_proxy_async();
   ptx_bar_sync(2 + me, THREADS); /* the box is there */
@@ -132,10 +126,6 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
     ptx_tensor_store(&results, {first_k + me * WGMMA_M, of_k * N + rank * S::MINE * 8}, box);
     ptx_bulk_commit();
     ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
-  }
-  if (BLOCKS > 1) {
-    ptx_cluster_arrive();
-    ptx_cluster_wait(); /* what was sent has arrived */
   }
 }
 
@@ -148,7 +138,8 @@ typedef struct instance {
 
 /* In the order of split_tiles (cost.h). */
 #define ROW_OF(CONSUMERS, N, BLOCKS) {shape<CONSUMERS, N, BLOCKS>::SHARED, split_kernel<CONSUMERS, N, BLOCKS>}
-static const instance instances[] = {ROW_OF(1, 32, 1), ROW_OF(1, 64, 1), ROW_OF(1, 32, 2), ROW_OF(1, 32, 4), ROW_OF(1, 64, 2), ROW_OF(1, 64, 4), ROW_OF(1, 64, 8), ROW_OF(2, 64, 2), ROW_OF(2, 96, 2), ROW_OF(2, 112, 2), ROW_OF(2, 128, 2)};
+static const instance instances[] = {ROW_OF(1, 32, 1), ROW_OF(1, 64, 1), ROW_OF(1, 32, 2), ROW_OF(1, 32, 4), ROW_OF(1, 64, 2),  ROW_OF(1, 64, 4),
+                                     ROW_OF(1, 64, 8), ROW_OF(2, 64, 2), ROW_OF(2, 96, 2), ROW_OF(2, 112, 2), ROW_OF(2, 128, 2)};
 
 typedef struct split_plan {
   CUtensorMap windows, filter_tiles, results;
@@ -180,8 +171,8 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
   const cuuint32_t box[2] = {WGMMA_M, (cuuint32_t)(t.n / t.blocks)};
   if (!why) why = map_tiles(plan, &mine->results, "y", 2, size, box);
   if (why) return why;
-  snprintf(plan->words, sizeof plan->words, "%d filters x %d pixels, %lld tile%s by %d blocks each", t.consumers * WGMMA_M, t.n, (long long)tiles,
-           tiles == 1 ? "" : "s", t.blocks);
+  snprintf(plan->words, sizeof plan->words, "%d filters x %d pixels, %lld tile%s by %d block%s each", t.consumers * WGMMA_M, t.n, (long long)tiles,
+           tiles == 1 ? "" : "s", t.blocks, t.blocks == 1 ? "" : "s");
   const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel, (size_t)mine->row->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
