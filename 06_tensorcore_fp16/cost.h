@@ -46,7 +46,8 @@ typedef struct split_tile {
   int consumers, n, blocks;
 } split_tile;
 
-static const split_tile split_tiles[] = {{1, 32, 1}, {1, 64, 1}, {1, 32, 2}, {1, 32, 4}, {1, 64, 2}, {1, 64, 4}, {1, 64, 8}, {2, 64, 2}, {2, 96, 2}, {2, 112, 2}, {2, 128, 2}};
+static const split_tile split_tiles[] = {{1, 32, 1}, {1, 64, 1}, {1, 32, 2}, {1, 32, 4},  {1, 64, 2}, {1, 64, 4},
+                                         {1, 64, 8}, {2, 64, 2}, {2, 96, 2}, {2, 112, 2}, {2, 128, 2}};
 
 static inline double clocks_of_split(const conv_problem *p, int sm_count, split_tile t) {
   /* Of 132 multiprocessors clusters of 4 and of 8 reach 120. */
@@ -58,7 +59,7 @@ static inline double clocks_of_split(const conv_problem *p, int sm_count, split_
   return (double)ceil_div(tiles, resident > 1 ? resident : 1) * tile;
 }
 
-/* The cheapest of what 06i has; infinite: the reduction has less steps than a cluster blocks. */
+/* The cheapest of what 06i has; a cluster has no more blocks than the reduction steps. */
 static inline double best_split(const conv_problem *p, int sm_count, int *best) {
   double least = INFINITY;
   for (int i = 0; i < (int)(sizeof split_tiles / sizeof *split_tiles); i++) {

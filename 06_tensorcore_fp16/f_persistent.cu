@@ -30,8 +30,8 @@ static __device__ __forceinline__ slot next_slot(slot s, int stages) { return s.
 
 /* How the pixels and filters are cut into tiles. */
 typedef struct tile_cut {
-  divisor tiles_k, row, image;                          /* by the tiles of filters; by Q; by P Q */
-  int filters, filters_apart, pixels, pixels_apart;     /* of a tile; from one consumer to the next */
+  divisor tiles_k, row, image;                      /* by the tiles of filters; by Q; by P Q */
+  int filters, filters_apart, pixels, pixels_apart; /* of a tile; from one consumer to the next */
   int tiles, steps, stages, stage /* bytes of a stage */;
 } tile_cut;
 
@@ -56,9 +56,8 @@ template <int N> static __device__ __forceinline__ void put_turned(const float (
 
 /* N: pixels of a product. */
 template <int N>
-__global__ void __launch_bounds__(BLOCK, 1)
-    persistent_kernel(conv_problem p, tile_cut t, const __grid_constant__ CUtensorMap windows, const __grid_constant__ CUtensorMap filter_tiles,
-                      const __grid_constant__ CUtensorMap results) {
+__global__ void __launch_bounds__(BLOCK, 1) persistent_kernel(conv_problem p, tile_cut t, const __grid_constant__ CUtensorMap windows,
+                                                              const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
@@ -76,7 +75,8 @@ __global__ void __launch_bounds__(BLOCK, 1)
     if (threadIdx.x != 0) return;
     slot s = {0, 0};
     for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
-      const int of_k = divide(i, t.tiles_k), pixel = of_k * t.pixels, n = divide(pixel, t.image), of_image = pixel - n * t.image.by, row = divide(of_image, t.row);
+      const int of_k = divide(i, t.tiles_k), pixel = of_k * t.pixels, n = divide(pixel, t.image), of_image = pixel - n * t.image.by,
+                row = divide(of_image, t.row);
       const tile from = {0, (i - of_k * t.tiles_k.by) * t.filters, (of_image - row * p.Q) * p.stride_w - p.pad_left, row * p.stride_h - p.pad_top, n};
       place at = {0, 0, 0};
       for (int step = 0; step < t.steps; step++, at = next_step(p, at, p.C), s = next_slot(s, t.stages)) {
@@ -91,7 +91,8 @@ __global__ void __launch_bounds__(BLOCK, 1)
   ptx_bar_sync(1, BLOCK);
   ptx_setmaxnreg_inc<224>();
   const int me = role - 1; /* of the consumers */
-  const ptx_shared a = stages + me * t.filters_apart * ROW, b = stages + (t.filters + me * t.pixels_apart) * ROW, box = stages + t.stages * t.stage + me * N * ROW;
+  const ptx_shared a = stages + me * t.filters_apart * ROW, b = stages + (t.filters + me * t.pixels_apart) * ROW,
+                   box = stages + t.stages * t.stage + me * N * ROW;
   const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
   slot s = {0, 0};
   for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
@@ -132,7 +133,8 @@ typedef struct instance {
   void (*kernel)(conv_problem p, tile_cut t, CUtensorMap windows, CUtensorMap filter_tiles, CUtensorMap results);
 } instance;
 
-#define ROW_OF(N) {N, persistent_kernel<N>}
+#define ROW_OF(N) \
+  { N, persistent_kernel<N> }
 static const instance instances[] = {ROW_OF(64),  ROW_OF(80),  ROW_OF(96),  ROW_OF(112), ROW_OF(128), ROW_OF(144), ROW_OF(160),
                                      ROW_OF(176), ROW_OF(192), ROW_OF(208), ROW_OF(224), ROW_OF(240), ROW_OF(256)};
 
@@ -166,7 +168,6 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
   if (why) return why;
   persistent_plan *mine = plan_data<persistent_plan>(plan);
   const int64_t pixels = (int64_t)p->N * p->P * p->Q;
-  if (pixels / 64 * (p->K / WGMMA_M + 1) > INT_MAX / 2) return "2^30 tiles or more";
   persistent_tile tile = {};
   best_persistent(p, device->sm_count, &tile);
   mine->row = instances + (tile.n - instances[0].n) / 16;
@@ -180,8 +181,8 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
   const cuuint32_t box[2] = {WGMMA_M, (cuuint32_t)mine->row->n};
   if (!why) why = map_tiles(plan, &mine->results, "y", 2, size, box);
   if (why) return why;
-  snprintf(plan->words, sizeof plan->words, "%d filters x %d pixels, %d tile%s, %d blocks, %d stages", t->filters, t->pixels, t->tiles, t->tiles == 1 ? "" : "s",
-           mine->blocks, t->stages);
+  snprintf(plan->words, sizeof plan->words, "%d filters x %d pixels, %d tile%s, %d blocks, %d stages", t->filters, t->pixels, t->tiles,
+           t->tiles == 1 ? "" : "s", mine->blocks, t->stages);
   const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel, (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
@@ -197,4 +198,5 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-NHWC_ROW(persistent_fprop, "06f", "blocks that stay, stores under the next tile, tiles that fill the rounds", PASS_FPROP, 90, plan_fprop, launch_fprop, growth_steps);
+NHWC_ROW(persistent_fprop, "06f", "blocks that stay, stores under the next tile, tiles that fill the rounds", PASS_FPROP, 90, plan_fprop, launch_fprop,
+         growth_steps);

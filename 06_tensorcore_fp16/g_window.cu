@@ -20,7 +20,7 @@ static constexpr int MOST_TAPS = 32;
 
 /* A tile of y: `rows` rows of one image, or `images` whole ones; its halo tile has `pitch` columns and `halo` rows an image. */
 typedef struct window_cut {
-  divisor by_p; /* by the tiles of an image */
+  divisor by_p;                                        /* by the tiles of an image */
   int rows, images, pitch, halo, tiles, stages, stage; /* stage: bytes */
 } window_cut;
 
@@ -61,7 +61,8 @@ __global__ void __launch_bounds__(BLOCK, 1) window_kernel(conv_problem p, window
 
   const int behind = (t.stage - box) / 16; /* what lies behind a box is read, and of no use; but it must not be NaN */
   for (int stage = 0; stage < t.stages; stage++)
-    for (int i = threadIdx.x - THREADS; i < behind; i += CONSUMERS * THREADS) *(uint4 *)(shared + taps * TAP + stage * t.stage + box + i * 16) = make_uint4(0, 0, 0, 0);
+    for (int i = threadIdx.x - THREADS; i < behind; i += CONSUMERS * THREADS)
+      *(uint4 *)(shared + taps * TAP + stage * t.stage + box + i * 16) = make_uint4(0, 0, 0, 0);
   ptx_fence_proxy_async();
   ptx_bar_sync(1, BLOCK); /* barriers and zeros are there */
   ptx_setmaxnreg_inc<224>();
@@ -106,7 +107,8 @@ typedef struct instance {
 } instance;
 
 /* The first that is enough. */
-#define ROW_OF(N) {N, window_kernel<N>}
+#define ROW_OF(N) \
+  { N, window_kernel<N> }
 static const instance instances[] = {ROW_OF(64),  ROW_OF(96),  ROW_OF(120), ROW_OF(128), ROW_OF(176),
                                      ROW_OF(192), ROW_OF(208), ROW_OF(232), ROW_OF(240), ROW_OF(256)};
 

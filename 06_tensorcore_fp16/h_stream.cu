@@ -56,8 +56,8 @@ template <int N> static __device__ __forceinline__ void put_outputs(const result
  * by `columns` columns of one image, or of `images` if those are all there are; with its halo a tile has `pitch` columns and `halo` rows an image. */
 typedef struct stream_cut {
   result_rows results;
-  int filters, filters_apart, rows, rows_apart; /* of a tile; from one consumer to the next */
-  divisor by_q, by_p, by_k; /* the tiles of columns, of rows, of filters */
+  int filters, filters_apart, rows, rows_apart;                        /* of a tile; from one consumer to the next */
+  divisor by_q, by_p, by_k;                                            /* the tiles of columns, of rows, of filters */
   int tiles_q, tiles_p, tiles_k, tiles, parts_c, filter_stages, stage; /* stage: bytes of a halo stage */
 } stream_cut;
 
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
     ring_begin(pixel_ring, HALOS, CONSUMERS * THREADS / 32);
     ring_begin(filter_ring, t.filter_stages, CONSUMERS * THREADS / 32);
   }
-  if (role == 0) { /* the producers */
+  if (role == 0) {          /* the producers */
     if (threadIdx.x < 32) { /* of pixels */
       __syncwarp();
       ptx_bar_arrive(1, BLOCK); /* barriers are there; who made them need not wait */
@@ -175,8 +175,10 @@ typedef struct instance {
 } instance;
 
 /* The first that is enough. */
-#define ROW_OF(N) {N, stream_kernel<N>}
-static const instance instances[] = {ROW_OF(56), ROW_OF(64), ROW_OF(80), ROW_OF(96), ROW_OF(104), ROW_OF(112), ROW_OF(120), ROW_OF(128), ROW_OF(144), ROW_OF(160), ROW_OF(176), ROW_OF(192), ROW_OF(208), ROW_OF(216), ROW_OF(232), ROW_OF(248), ROW_OF(256)};
+#define ROW_OF(N) \
+  { N, stream_kernel<N> }
+static const instance instances[] = {ROW_OF(56),  ROW_OF(64),  ROW_OF(80),  ROW_OF(96),  ROW_OF(104), ROW_OF(112), ROW_OF(120), ROW_OF(128), ROW_OF(144),
+                                     ROW_OF(160), ROW_OF(176), ROW_OF(192), ROW_OF(208), ROW_OF(216), ROW_OF(232), ROW_OF(248), ROW_OF(256)};
 
 static const instance *instance_for(int positions) {
   const instance *row = instances;
@@ -217,9 +219,8 @@ static bool try_cut(const conv_problem *p, const conv_device *device, int column
   t->filter_stages = room / (t->filters * ROW) < MOST_FILTERS ? (int)room / (t->filters * ROW) : MOST_FILTERS;
   t->tiles_q = parts_of(p->Q, columns), t->tiles_p = parts_of(p->P, t->rows), t->tiles_k = parts_of(p->K, t->filters), t->parts_c = parts_of(p->C, BK);
   t->by_q = divisor_of(t->tiles_q), t->by_p = divisor_of(t->tiles_p), t->by_k = divisor_of(t->tiles_k);
-  const int64_t tiles = (int64_t)t->tiles_q * t->tiles_p * parts_of(p->N, images) * t->tiles_k;
-  t->tiles = (int)tiles;
-  return tiles <= INT_MAX;
+  t->tiles = t->tiles_q * t->tiles_p * parts_of(p->N, images) * t->tiles_k;
+  return true;
 }
 
 /* What a cut costs, in clocks (cost.h). Filters, which all multiprocessors want at the same time, arrive at 28 bytes a clock, not at 50. */

@@ -18,7 +18,8 @@ static constexpr int MOST_STAGES = 8;
 /* CONSUMERS: 64 filters each; N: pixels of a product; BLOCKS: of a cluster. */
 template <int CONSUMERS, int N, int BLOCKS> struct shape {
   static constexpr int BLOCK = (1 + CONSUMERS) * THREADS, FILTERS = CONSUMERS * WGMMA_M, STAGE = (FILTERS + N) * ROW;
-  static constexpr int GROUPS = N / 8, MINE = GROUPS / BLOCKS /* groups of eight pixels that a block owns */, PART = MINE * THREADS * 16 /* bytes of their sums */;
+  static constexpr int GROUPS = N / 8, MINE = GROUPS / BLOCKS /* groups of eight pixels that a block owns */,
+                       PART = MINE * THREADS * 16 /* bytes of their sums */;
   static constexpr int BOX = MINE * 8 * ROW, OUT = CONSUMERS * (BOX + (BLOCKS - 1) * PART), FIT = ((226 << 10) - OUT) / STAGE;
   static constexpr int STAGES = FIT < MOST_STAGES ? FIT : MOST_STAGES, SHARED = STAGES * STAGE + OUT;
 };
@@ -96,7 +97,8 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
 #pragma unroll
     for (int j = 0; j < S::MINE; j++) {
       const float *four = sum[0] + 4 * (owner * S::MINE + j);
-      ptx_st_cluster_16(to + j * THREADS * 16, make_uint4(__float_as_uint(four[0]), __float_as_uint(four[1]), __float_as_uint(four[2]), __float_as_uint(four[3])));
+      ptx_st_cluster_16(to + j * THREADS * 16,
+                        make_uint4(__float_as_uint(four[0]), __float_as_uint(four[1]), __float_as_uint(four[2]), __float_as_uint(four[3])));
     }
   }
   if (BLOCKS > 1) {
@@ -137,8 +139,9 @@ typedef struct instance {
 } instance;
 
 /* In the order of split_tiles (cost.h). */
-#define ROW_OF(CONSUMERS, N, BLOCKS) {shape<CONSUMERS, N, BLOCKS>::SHARED, split_kernel<CONSUMERS, N, BLOCKS>}
-static const instance instances[] = {ROW_OF(1, 32, 1), ROW_OF(1, 64, 1), ROW_OF(1, 32, 2), ROW_OF(1, 32, 4), ROW_OF(1, 64, 2),  ROW_OF(1, 64, 4),
+#define ROW_OF(CONSUMERS, N, BLOCKS) \
+  { shape<CONSUMERS, N, BLOCKS>::SHARED, split_kernel<CONSUMERS, N, BLOCKS> }
+static const instance instances[] = {ROW_OF(1, 32, 1), ROW_OF(1, 64, 1), ROW_OF(1, 32, 2), ROW_OF(1, 32, 4),  ROW_OF(1, 64, 2), ROW_OF(1, 64, 4),
                                      ROW_OF(1, 64, 8), ROW_OF(2, 64, 2), ROW_OF(2, 96, 2), ROW_OF(2, 112, 2), ROW_OF(2, 128, 2)};
 
 typedef struct split_plan {
@@ -157,12 +160,11 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
   if (why) return why;
   split_plan *mine = plan_data<split_plan>(plan);
   int choice = 0;
-  if (best_split(p, device->sm_count, &choice) == INFINITY) return "a reduction of less than 128 channels: nothing to divide";
+  best_split(p, device->sm_count, &choice);
   const split_tile t = split_tiles[choice];
   mine->row = instances + choice, mine->cluster = t.blocks, mine->threads = (1 + t.consumers) * THREADS;
   const int parts_c = (int)ceil_div(p->C, BK), tiles_k = (int)ceil_div(p->K, t.consumers * WGMMA_M);
   const int64_t tiles = ceil_div((int64_t)p->N * p->P * p->Q, t.n) * tiles_k;
-  if (tiles > INT_MAX / t.blocks) return "2^31 blocks or more";
   mine->cut = {divisor_of(tiles_k), divisor_of(p->Q), divisor_of(p->P * p->Q), divisor_of(parts_c), divisor_of(p->S), p->R * p->S * parts_c};
   mine->blocks = (int)tiles * t.blocks;
   why = map_windows(plan, &mine->windows, p, BK, t.n);
@@ -184,15 +186,18 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   if (!status) status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
   if (!status) status = map_at(&results, &mine->results, b->y);
   if (status) return status;
-  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(mine->threads), .shared = (size_t)mine->row->shared, .stream = stream,
+  return launch_kernel({.grid = dim3(mine->blocks),
+                        .block = dim3(mine->threads),
+                        .shared = (size_t)mine->row->shared,
+                        .stream = stream,
                         .cluster = mine->cluster > 1 ? (unsigned)mine->cluster : 0},
                        mine->row->kernel, plan->operation.problem, mine->cut, windows, filter_tiles, results);
 }
 
 /* As 06f's, and the partial sums of up to 8 blocks. */
-static double growth_split(const conv_problem *p, bool random) {
+static double growth_few(const conv_problem *p, bool random) {
   const int steps = p->R * p->S * ((p->C + BK - 1) / BK);
   return growth_truncated((double)(steps * (BK / 16) * (16 + 1) + 8), random);
 }
 
-NHWC_ROW(split_fprop, "06i", "few tiles: a cluster divides the reduction", PASS_FPROP, 90, plan_fprop, launch_fprop, growth_split);
+NHWC_ROW(few_fprop, "06i", "few tiles: a cluster divides the reduction", PASS_FPROP, 90, plan_fprop, launch_fprop, growth_few);
