@@ -15,6 +15,12 @@
 #   ...replaced...
 #   <!-- end of output -->
 #
+# Lines of a source, from the first one that contains a text to the next one that contains another, without the first one's indentation:
+#
+#   <!-- code: 01_naive/a_naive.cu | for (int r = 0; | sum += -->
+#   ...replaced...
+#   <!-- end of code -->
+#
 # A command that prints a Markdown table goes in as it is, anything else as a code block. "the block above" as a COMMAND is the ```sh block just before: what
 # the reader sees is what runs. Commands run in bash, in the repository's root, on the emulator.
 #
@@ -74,6 +80,23 @@ sub block {
     });
 }
 
+# Lines of a source as a code block.
+sub code {
+    my ($words, $old) = @_;
+    return text_of("code $words", $old, sub {
+        my ($source, $first, $last) = split / \| /, $words, 3;
+        die "expected \"code: FILE | A TEXT OF THE FIRST LINE | OF THE LAST\"\n" unless defined $last;
+        open my $in, '<', $source or die "$source: $!\n";
+        chomp(my @lines = <$in>);
+        my ($from) = grep { index($lines[$_], $first) >= 0 } 0 .. $#lines;
+        die "expected a line of $source with \"$first\", found none\n" unless defined $from;
+        my ($to) = grep { index($lines[$_], $last) >= 0 } $from .. $#lines;
+        die "expected a line of $source with \"$last\" after that with \"$first\", found none\n" unless defined $to;
+        my ($indent) = $lines[$from] =~ /^( *)/;
+        return join "\n", '', '```cuda', (map { s/^$indent//r } @lines[$from .. $to]), "```\n\n";
+    });
+}
+
 # Every marker of a kind must have been found whole.
 sub whole {
     my ($text, $open, $close, $found, $expected) = @_;
@@ -82,12 +105,14 @@ sub whole {
 
 sub fill {
     my ($text) = @_;
-    my ($blocks, $tables, $values) = (0, 0, 0);
+    my ($blocks, $codes, $tables, $values) = (0, 0, 0, 0);
     my $filled = $text;
+    $filled =~ s{(^<!-- code: (.+?) -->\n)(.*?)(^<!-- end of code -->$)}{ $codes++; my ($open, $words, $old, $close) = ($1, $2, $3, $4); $open . code($words, $old) . $close }gmse;
     $filled =~ s{(^<!-- output of: (.+?) -->\n)(.*?)(^<!-- end of output -->$)}{ $blocks++; $1 . block(substr($text, 0, $-[0]), $2, $3) . $4 }gmse;
     $filled =~ s{(^<!-- table: (.+?) -->\n)(.*?)(^<!-- end of table -->$)}{ $tables++; my ($open, $words, $old, $close) = ($1, $2, $3, $4); $open . text_of("table $words", $old, sub { "\n" . Tables::table($words) . "\n\n" }) . $close }gmse;
     $filled =~ s{(<!-- value: (.+?) -->)(.*?)(<!-- /value -->)}{ $values++; my ($open, $words, $old, $close) = ($1, $2, $3, $4); $open . text_of("value $words", $old, sub { Tables::value($words) }) . $close }ge;
     whole($text, '<!-- output of:', '<!-- end of output', $blocks, '"<!-- output of: COMMAND -->" and "<!-- end of output -->" each on a line of its own');
+    whole($text, '<!-- code:', '<!-- end of code', $codes, '"<!-- code: FILE | FIRST | LAST -->" and "<!-- end of code -->" each on a line of its own');
     whole($text, '<!-- table:', '<!-- end of table', $tables, '"<!-- table: NAME -->" and "<!-- end of table -->" each on a line of its own');
     whole($text, '<!-- value:', '<!-- /value -->', $values, '"<!-- value: NAME -->" and "<!-- /value -->" on one line');
     fail("expected a word before the value: a line that begins with a comment is no text to Markdown: $1") if $text =~ /^\s*(<!-- value:.{0,60})/m;
