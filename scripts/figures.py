@@ -19,8 +19,9 @@ import figures_step03
 import figures_step05
 import figures_step06
 import figures_steps
+import figures_window
 
-MODULES = (figures_ideas, figures_gpu, figures_steps, figures_step03, figures_step05, figures_step06)
+MODULES = (figures_ideas, figures_gpu, figures_steps, figures_step03, figures_step05, figures_step06, figures_window)
 
 
 def main(results, folder):
