@@ -14,7 +14,7 @@ runs() {
   [ "$got" = "$2" ]
   ok $? "$1: $2" || diag "$got"
 }
-runs dense '[1/2] step 01 [2/2] step 04 '
+runs dense '[1/3] step 01 [2/3] step 04 [3/3] step 06 '
 runs depthwise '[1/3] step 01 [2/3] step 04 [3/3] step 06 '
 if [ "${B##*/}" = emu ]; then
   counted=$PWD/build/count

@@ -71,6 +71,15 @@ early='--kernel 05l --pass fprop --shape mb1ic16ih8oc16kh3ph1'
 winograd=05_im2col_gemm/l_winograd.cu
 plant wait_output 05_im2col_gemm/winograd.cuh@$winograd '/ptx_griddepcontrol_wait/d' overlap 'point[i / SIDE][i % SIDE] = has(' '05l: the third kernel does not wait for the second' "$early"
 plant wait_multiply 05_im2col_gemm/winograd_multiply.cuh@$winograd '/ptx_griddepcontrol_wait/d' overlap '__pipeline_memcpy_async(a_to' '05l: the second kernel does not wait for the first' "$early"
+# Step 06's dense kernels, each where its own idea can go wrong; on one multiprocessor, so that a block has several tiles.
+dense='--pass fprop --shape mb1ic128ih8oc64kh3ph1 --kernel'
+plant tma_wait 06_tensorcore_fp16/d_tma.cu 's/    ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06d: a stage filled again that the products under way still read' "$dense 06d"
+plant tma_bytes 06_tensorcore_fp16/d_tma.cu 's/(full_at \+ 8 \* stage), STAGE\)/\1, STAGE - 128)/' said 'brings more bytes|deadlock|uninitialised' '06d: fewer bytes expected than come' "$dense 06d"
+plant tma_tap 06_tensorcore_fp16/d_tma.cu 's/\(unsigned short\)\(at.r \* p.dil_h\)/(unsigned short)(at.r + at.s * 0)/' result '' '06d: the dilation of rows forgotten' '--pass fprop --shape mb1ic64ih8oc64kh3dh1ph2 --kernel 06d'
+plant roles_meet 06_tensorcore_fp16/e_roles.cu 's/^  ptx_bar_sync\(1, CONSUMERS.*//' said 'race' '06e: results written over a stage that the other consumer multiplies' "$dense 06e"
+plant few_sums 06_tensorcore_fp16/i_few.cu '/all sums are there/s/ptx_cluster_wait\(\);//' said 'race|uninitialised|cluster' '06i: sums of other blocks added before they are there' "$dense 06i"
+plant few_order 06_tensorcore_fp16/i_few.cu 's/q < owner \? q : q - 1/q < owner ? q : q/' said 'uninitialised|out-of-bounds|race' '06i: a place among the received sums that nobody fills' "$dense 06i"
+plant window_row 06_tensorcore_fp16/g_window.cu 's/at \+= p.dil_h \* t.pitch - p.S \* p.dil_w/at += p.dil_h * (t.pitch - 1) - p.S * p.dil_w/' result '' '06g: a row of the tile one pixel too short' "${dense/ic128/ic64} 06g"
 
 # Compiles and runs one case; its exit status, stdout and stderr stay in the folder.
 run_case() {
@@ -121,6 +130,7 @@ for name in "${cases[@]}"; do
   case $kind in
   none) [ "$status" = 0 ] && [ ! -s "$folder/$name.err" ] && good=0 ;;
   result) [ "$status" = 1 ] && good=0 ;;
+  said) [ "$status" != 0 ] && grep -qE "$texts" "$folder/$name.err" && good=0 ;;
   *) [ "$status" = 1 ] && reported "$name" "$kind" "$texts" && good=0 && found=$((found + 1)) ;;
   esac
   [ "$kind" = none ] || grep -q changed "$folder/$name.edited" || good=1
