@@ -13,6 +13,7 @@ from pathlib import Path
 import plot_data as data
 import plot_style as style
 
+import figures_fragments
 import figures_gpu
 import figures_ideas
 import figures_step03
@@ -21,7 +22,7 @@ import figures_step06
 import figures_steps
 import figures_window
 
-MODULES = (figures_ideas, figures_gpu, figures_steps, figures_step03, figures_step05, figures_step06, figures_window)
+MODULES = (figures_ideas, figures_gpu, figures_steps, figures_step03, figures_step05, figures_step06, figures_fragments, figures_window)
 
 
 def main(results, folder):
