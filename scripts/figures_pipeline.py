@@ -89,7 +89,7 @@ def ring(_):
     return fig, title
 
 
-ASK, ROUNDING, STORING = 700, 1250, 1500  # clocks: from a block's beginning to its first load, and so on
+ASK, ROUNDING, STORING = 700, 1400, 1500  # clocks: from a block's beginning to its first load, and so on
 
 
 def tile_rows(ax, top, high, names, line_end):
