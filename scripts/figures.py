@@ -16,13 +16,14 @@ import plot_style as style
 import figures_fragments
 import figures_gpu
 import figures_ideas
+import figures_pipeline
 import figures_step03
 import figures_step05
 import figures_step06
 import figures_steps
 import figures_window
 
-MODULES = (figures_ideas, figures_gpu, figures_steps, figures_step03, figures_step05, figures_step06, figures_fragments, figures_window)
+MODULES = (figures_ideas, figures_gpu, figures_steps, figures_step03, figures_step05, figures_step06, figures_fragments, figures_pipeline, figures_window)
 
 
 def main(results, folder):
