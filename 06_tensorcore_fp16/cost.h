@@ -1,6 +1,6 @@
 /* What a tile costs, in clocks of a multiprocessor: by this 06f, 06h and 06i choose how to cut a problem, and the step's rule chooses among them. The constants are
- * measured (docs/06_pipeline.md): a product of 64 filters x n pixels x 16 channels takes n / 2 clocks, a multiprocessor takes in about 50 bytes a clock
- * from L2 and sends 8 to a neighbour's shared memory, all together get 2500 from memory, and a tile ends with products that nothing overlaps, rounding, a store. */
+ * measured (docs/06_pipeline.md): a product of 64 filters x n pixels x 16 channels takes n / 2 clocks; shared memory takes about 50 bytes a clock from copies while
+ * it gives operands, and sends 8 to a neighbour's; all together get 2500 from memory; and a tile ends with products that nothing overlaps, rounding, a store. */
 #pragma once
 #include <limits.h>
 #include <math.h>
