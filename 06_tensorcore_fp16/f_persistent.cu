@@ -11,7 +11,7 @@
  *           wait for.
  * Expect:   a step of 128 filters x 256 pixels x 64 channels is 1024 clocks of the tensor cores. Shared memory gives them 80 KiB for it and takes 48 KiB from the
  *           copies, at 128 bytes a clock 1024, too: both in time. A tile's end costs its last products, and two barriers: 700 TFLOP/s, where the power allows.
- * Clusters: a cluster of two whose blocks send each other half of the filters (multicast) was slower in every layer: docs/06_pipeline.md.
+ * Clusters: a cluster of two whose blocks send each other half of the filters (multicast) did not pay: docs/06_pipeline.md.
  * 1x1:      is the matrix product it looks like; its windows are pixels, and im2col brings them as fast as tiles (docs/gpu_hopper.md).
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
 #include "06_tensorcore_fp16/cost.h"
