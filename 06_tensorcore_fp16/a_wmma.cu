@@ -4,10 +4,10 @@
  * Idea:     a warp multiplies matrices of 16 x 16 halves, with sums in fp32: 4096 multiply-adds an instruction or two, where a warp of plain FMAs needs 128.
  *           Which lane holds which element is the compiler's business: fragments are loaded from shared memory, multiplied and stored whole.
  * Layout:   with channels last, a pixel's channels are neighbours: a row of the matrix of windows is a run of channels at each tap, and a filter is the same
- *           run. So a stage is one tap and BK channels; a copy is 16 bytes, 8 channels; there are no divisions but one set for each pixel at the start.
+ *           run. So a stage is one tap and BK channels; a copy is 16 bytes, 8 channels; a pixel is taken apart by divisions once, a tap once a stage.
  * Change:   against 05b channels last and halves, the reduction's order (taps, then channels), tensor cores in place of FMAs.
  * Shared:   rows of BK + 8 halves. Of rows of 32 halves every second one would begin in the same bank; 80 bytes spread eight rows over all banks.
- * Expect:   a stage is 16 KiB copied and 128 x 64 x 32 products by 4 warps. Each waits for its copies and then for its products: tensor cores at a tenth.
+ * Expect:   a stage is 12 KiB copied and 128 x 64 x 32 products by 4 warps. Each waits for its copies and then for its products: tensor cores at a tenth.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels of a group: a multiple of 8 (others: 06b). */
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
