@@ -9,8 +9,8 @@
  * Roles:    a consumer has 64 filters and all of the tile's pixels; where there are only 64 filters, both have these, and different pixels.
  * Change:   against 06e the loop over tiles, the swap of operands, the way out; and nothing divides any more: what one thread does before the first load all others
  *           wait for.
- * Expect:   a step of 128 filters x 256 pixels x 64 channels is 1024 clocks of the tensor cores. Shared memory gives them 80 KiB for it and takes 48 KiB from the
- *           copies, at 128 bytes a clock 1024, too: both in time. A tile's end costs its last products, and two barriers: 700 TFLOP/s, where the power allows.
+ * Expect:   (before anything ran, with clusters of two and pixels as a) of a step's 48 KiB 32 cross L2 for each block: 6.3 TB/s at 800 TFLOP/s, no limit. A tile's
+ *           end costs its last products, and two barriers: 700 TFLOP/s, where the power allows.
  * Clusters: a cluster of two whose blocks send each other half of the filters (multicast) did not pay: docs/06_pipeline.md.
  * 1x1:      is the matrix product it looks like; its windows are pixels, and im2col brings them as fast as tiles (docs/gpu_hopper.md).
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */

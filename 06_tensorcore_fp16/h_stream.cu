@@ -9,8 +9,8 @@
  * Padding:  what is padding on the right of a row is padding on the left of the next one, below an image above the next: it is loaded once.
  * Change:   against 06g the loop over channels, the filters' ring, the packed results, which have shared memory of their own: the next tile's halo is loaded
  *           while they leave.
- * Expect:   128 filters x 232 pixels x 64 channels x 9 taps want 16 KiB a tap of filters and 45 KiB once of pixels, 192 KiB where 06f wants 405: 700 TFLOP/s where
- *           there are tiles for all multiprocessors, and ahead of 06f wherever that waits for L2.
+ * Expect:   (before anything ran) 128 filters x 240 pixels x 64 channels x 9 taps want 16 KiB a tap of filters and 45 KiB once of pixels: 190 KiB for 35 M products,
+ *           4 TB/s at 800 TFLOP/s: no limit. 700 TFLOP/s where there are tiles for all multiprocessors; less where the last round is not full.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8. Stride 1, no groups; two halo tiles and four taps in shared memory. */
 #include "06_tensorcore_fp16/cost.h"
 #include "06_tensorcore_fp16/tiles.cuh"

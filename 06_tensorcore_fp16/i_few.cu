@@ -6,7 +6,7 @@
  *           tile and a part of its steps each. In the end each of them owns a part of the tile's pixels: the others send it their sums of these, straight from
  *           registers into its shared memory, and it adds all in the order of their ranks: the same bits on every run.
  * Change:   against 06f one tile a block or a cluster, its steps divided, the exchange; few registers, so none are handed over.
- * Expect:   batch 1: 2.5 us that no division removes (a launch, the first load, a barrier of the cluster, the last store), and the bytes of a block's steps at 50 a
+ * Expect:   (after a first version with larger tiles had been timed) batch 1: 2.5 us that no division removes (a launch, the first load, a barrier of the cluster, the last store), and the bytes of a block's steps at 50 a
  *           clock: 3x3 with 512 channels at 7x7, 9 steps of 16 KiB, 1.6 us. Together 4.1 us.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
 #include "06_tensorcore_fp16/cost.h"

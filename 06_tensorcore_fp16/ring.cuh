@@ -27,7 +27,7 @@ static __device__ __forceinline__ tile tile_of(const conv_problem &p, int group,
           first_pixel / p.Q % p.P * p.stride_h - p.pad_top, first_pixel / (p.P * p.Q)};
 }
 
-/* The next step of the reduction: 64 channels more, or the next tap. Counted, not divided: one thread loads for all, and a division takes it 100 clocks. */
+/* The next step of the reduction: 64 channels more, or the next tap. Counted, not divided: one thread loads for all, and they wait. */
 static __device__ __forceinline__ place next_step(const conv_problem &p, place at, int group_c) {
   at.c += BK;
   if (at.c < group_c) return at;
