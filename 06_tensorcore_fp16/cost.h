@@ -1,6 +1,6 @@
-/* What a tile costs, in clocks of a multiprocessor: by this 06f, 06h and 06i choose how to cut a problem, and the step's rule chooses among them. The constants are
- * measured (docs/06_pipeline.md): a product of 64 filters x n pixels x 16 channels takes n / 2 clocks; shared memory takes about 50 bytes a clock from copies while
- * it gives operands, and sends 8 to a neighbour's; all together get 2500 from memory; and a tile ends with products that nothing overlaps, rounding, a store. */
+/* What a tile costs, in clocks of a multiprocessor: by this 06f, 06h and 06i choose how to cut a problem, and the step's rule chooses among them. The constants come
+ * from traces and from a fit (docs/06_pipeline.md): a product of 64 filters x n pixels x 16 channels takes n / 2 clocks; a multiprocessor takes in 52 bytes a clock,
+ * and sends 8 to a neighbour's shared memory; all together get 2000 from memory; and a tile ends with products that nothing overlaps, rounding, a store. */
 #pragma once
 #include <limits.h>
 #include <math.h>
@@ -10,10 +10,15 @@
 #include "common/conv/problem.h"
 
 /* Steps of 64 channels: `columns` of 64 filters x one pixel, of all consumers; bytes of pixels and filters. */
-static inline double clocks_of_step(int columns, int bytes) { return fmax(2.0 * columns, bytes / 50.0); }
-static inline double clocks_of_end(int columns) { return 900 + 6.0 * columns; }
+static inline double clocks_of_step(int columns, int bytes) { return fmax(2.0 * columns, bytes / 52.0); }
+static inline double clocks_of_end(int columns) { return 600 + 6.0 * columns; }
 
 static inline int64_t ceil_div(int64_t all, int part) { return (all + part - 1) / part; }
+
+/* Rounds of such tiles. Not all of a tile overlaps what memory brings; and where memory decides, the fewer clocks the better: they draw power. */
+static inline double clocks_of_rounds(const conv_problem *p, int64_t rounds, double tile) {
+  return fmax(rounds * tile, problem_bytes(p, PASS_FPROP, DTYPE_FP16) / 2000.0) + 0.1 * tile + 0.05 * rounds * tile;
+}
 
 /* 06f: two consumers with 64 filters each and the same n pixels; beside: both with the same filters, and n pixels each. */
 typedef struct persistent_tile {
@@ -25,8 +30,8 @@ static inline double clocks_of_persistent(const conv_problem *p, int sm_count, p
   const int filters = t.beside ? 64 : 128, pixels = t.beside ? 2 * t.n : t.n;
   const int steps = p->R * p->S * (int)ceil_div(p->C, 64);
   const int64_t all = (int64_t)p->N * p->P * p->Q, rounds = ceil_div(ceil_div(all, pixels) * ceil_div(p->K, filters), sm_count);
-  const double tile = steps * clocks_of_step(2 * t.n, (filters + pixels) * 128) + clocks_of_end(t.n);
-  return fmax((double)rounds * tile, (double)problem_bytes(p, PASS_FPROP, DTYPE_FP16) / 2500) + 0.1 * tile; /* not all of a tile overlaps what memory brings */
+  const double step = clocks_of_step(2 * t.n, (filters + pixels) * 128) * (t.n >= 224 ? 1.1 : 1); /* three stages: too few */
+  return clocks_of_rounds(p, rounds, steps * step + clocks_of_end(t.n));
 }
 
 /* The cheapest of what 06f has: multiples of 16 from 64 to 256, beside each other up to 128. */
@@ -56,7 +61,7 @@ static inline double clocks_of_split(const conv_problem *p, int sm_count, split_
   const int64_t tiles = ceil_div((int64_t)p->N * p->P * p->Q, t.n) * ceil_div(p->K, 64 * t.consumers);
   const double sent = (double)(t.blocks - 1) / t.blocks * t.consumers * 64 * t.n * 4;
   const double tile = steps * clocks_of_step(t.consumers * t.n, (64 * t.consumers + t.n) * 128) + clocks_of_end(t.n) + sent / 8;
-  return (double)ceil_div(tiles, resident > 1 ? resident : 1) * tile;
+  return clocks_of_rounds(p, ceil_div(tiles, resident > 1 ? resident : 1), tile);
 }
 
 /* The cheapest of what 06i has; a cluster has no more blocks than the reduction steps. */

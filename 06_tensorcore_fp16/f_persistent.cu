@@ -1,13 +1,16 @@
 /* 06f: blocks that stay, results that leave under the next tile, and pixels where the size is free.
  *
- * Terms:    persistent kernel, tile scheduler, epilogue overlap, wave quantization, operand swap.
+ * Terms:    persistent kernel, tile scheduler, epilogue overlap, wave quantization, operand swap, programmatic dependent launch.
  * Idea:     three. One block a multiprocessor takes tile after tile, so that its producer loads the next tile's first stages while this one's last are multiplied,
  *           and barriers and maps are set up once. Results go to shared memory of their own by stmatrix and from there by the copy engine, which the next tile
  *           does not wait for. And filters are now a, pixels b: a has 64 rows, b any multiple of 8 up to 256. Filters are 64, 128, 256, ...; pixels are what the
  *           images make them, and the tile that gives every multiprocessor the same number of them is where the time is.
+ * Launch:   and the kernel after this one may begin while it ends (programmatic dependent launch): its blocks take multiprocessors as they fall free, set up barriers
+ *           and work out their first tile; before the first load they wait until all that was launched before has ended and can be read. cuDNN's plans are
+ *           launched so, too.
  * Order:    filters first, then pixels: blocks at work at the same time read the same windows.
  * Roles:    a consumer has 64 filters and all of the tile's pixels; where there are only 64 filters, both have these, and different pixels.
- * Change:   against 06e the loop over tiles, the swap of operands, the way out; and nothing divides any more: what one thread does before the first load all others
+ * Change:   against 06e the loop over tiles, the swap of operands, the way out, the launch; and nothing divides any more: what one thread does before the first load all others
  *           wait for.
  * Expect:   (before anything ran, with clusters of two and pixels as a) of a step's 48 KiB 32 cross L2 for each block: 6.3 TB/s at 800 TFLOP/s, no limit. A tile's
  *           end costs its last products, and two barriers: 700 TFLOP/s, where the power allows.
@@ -17,6 +20,7 @@
 #include "06_tensorcore_fp16/cost.h"
 #include "06_tensorcore_fp16/divide.cuh"
 #include "06_tensorcore_fp16/ring.cuh"
+#include "common/harness/launch.h"
 
 static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 8;
 
@@ -64,6 +68,7 @@ __global__ void __launch_bounds__(BLOCK, 1) persistent_kernel(conv_problem p, ti
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
   const int role = threadIdx.x / THREADS;
   if (threadIdx.x == 0) {
+    ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&windows), ptx_prefetch_tensormap(&filter_tiles);
     ring_begin(r, t.stages, CONSUMERS * THREADS / 32);
   }
@@ -79,6 +84,7 @@ __global__ void __launch_bounds__(BLOCK, 1) persistent_kernel(conv_problem p, ti
                 row = divide(of_image, t.row);
       const tile from = {0, (i - of_k * t.tiles_k.by) * t.filters, (of_image - row * p.Q) * p.stride_w - p.pad_left, row * p.stride_h - p.pad_top, n};
       place at = {0, 0, 0};
+      if (i == (int)blockIdx.x) ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
       for (int step = 0; step < t.steps; step++, at = next_step(p, at, p.C), s = next_slot(s, t.stages)) {
         const ptx_shared filters = stages + s.stage * t.stage;
         ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
@@ -90,6 +96,7 @@ __global__ void __launch_bounds__(BLOCK, 1) persistent_kernel(conv_problem p, ti
 
   ptx_bar_sync(1, BLOCK);
   ptx_setmaxnreg_inc<224>();
+  ptx_griddepcontrol_wait();
   const int me = role - 1; /* of the consumers */
   const ptx_shared a = stages + me * t.filters_apart * ROW, b = stages + (t.filters + me * t.pixels_apart) * ROW,
                    box = stages + t.stages * t.stage + me * N * ROW;
@@ -194,8 +201,8 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   if (!status) status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
   if (!status) status = map_at(&results, &mine->results, b->y);
   if (status) return status;
-  mine->row->kernel<<<mine->blocks, BLOCK, mine->shared, stream>>>(plan->operation.problem, mine->cut, windows, filter_tiles, results);
-  return cudaGetLastError();
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->row->kernel,
+                       plan->operation.problem, mine->cut, windows, filter_tiles, results);
 }
 
 NHWC_ROW(persistent_fprop, "06f", "blocks that stay, stores under the next tile, tiles that fill the rounds", PASS_FPROP, 90, plan_fprop, launch_fprop,

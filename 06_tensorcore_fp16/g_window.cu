@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "06_tensorcore_fp16/tiles.cuh"
+#include "common/harness/launch.h"
 
 static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, TAP = WGMMA_M * ROW /* bytes of a tap's filters */, MOST_STAGES = 4, MOST_N = 256;
 static constexpr int MOST_TAPS = 32;
@@ -34,6 +35,7 @@ __global__ void __launch_bounds__(BLOCK, 1) window_kernel(conv_problem p, window
   const ptx_shared filters = ptx_shared_address(shared), stages = filters + taps * TAP, filters_there = ptx_shared_address(barriers + 2 * MOST_STAGES);
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
   if (threadIdx.x == 0) {
+    ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&filter_tiles);
     for (int tap = 0; tap < taps; tap++) ptx_mbarrier_init(filters_there + 8 * tap, 1);
     ring_begin(r, t.stages, 1);
@@ -47,6 +49,7 @@ __global__ void __launch_bounds__(BLOCK, 1) window_kernel(conv_problem p, window
     slot s = {0, 0};
     for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, s = next_slot(s, t.stages)) {
       const int of_p = divide(i, t.by_p);
+      if (i == (int)blockIdx.x) ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
       ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
       ptx_mbarrier_arrive_expect_tx(r.full + 8 * s.stage, box);
       ptx_tensor_load(stages + s.stage * t.stage, &halos, {0, -p.pad_left, (i - of_p * t.by_p.by) * t.rows - p.pad_top, of_p * t.images}, r.full + 8 * s.stage);
@@ -66,6 +69,7 @@ __global__ void __launch_bounds__(BLOCK, 1) window_kernel(conv_problem p, window
   ptx_fence_proxy_async();
   ptx_bar_sync(1, BLOCK); /* barriers and zeros are there */
   ptx_setmaxnreg_inc<224>();
+  ptx_griddepcontrol_wait();
   const int me = role - 1; /* of the consumers */
   slot s = {0, 0};
   int turn = 0;
@@ -192,8 +196,8 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
   if (!status) status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
   if (!status) status = map_at(&results, &mine->results, b->y);
   if (status) return status;
-  mine->row->kernel<<<mine->blocks, BLOCK, mine->shared, stream>>>(plan->operation.problem, mine->cut, halos, filter_tiles, results);
-  return cudaGetLastError();
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->row->kernel,
+                       plan->operation.problem, mine->cut, halos, filter_tiles, results);
 }
 
 NHWC_ROW(resident_fprop, "06g", "a halo tile once, taps by moved descriptors, filters resident", PASS_FPROP, 90, plan_fprop, launch_fprop, growth_steps);

@@ -41,6 +41,7 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
   const int role = threadIdx.x / THREADS, rank = blockIdx.x % BLOCKS, first = t.steps * rank / BLOCKS, count = t.steps * (rank + 1) / BLOCKS - first;
   const int of_k = divide(blockIdx.x / BLOCKS, t.tiles_k), first_k = (blockIdx.x / BLOCKS - of_k * t.tiles_k.by) * S::FILTERS;
   if (threadIdx.x == 0) {
+    ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&windows), ptx_prefetch_tensormap(&filter_tiles);
     ring_begin(r, S::STAGES, CONSUMERS * THREADS / 32);
   }
@@ -55,6 +56,7 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
       const int tap = divide(first, t.parts_c), tap_row = divide(tap, t.columns);
       place at = {tap_row, tap - tap_row * p.S, (first - tap * t.parts_c.by) * BK};
       slot s = {0, 0};
+      ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
       for (int step = 0; step < count; step++, at = next_step(p, at, p.C), s = next_slot(s, S::STAGES)) {
         const ptx_shared filters = stages + s.stage * S::STAGE;
         ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
@@ -71,6 +73,7 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
   }
 
   ptx_bar_sync(1, S::BLOCK);
+  ptx_griddepcontrol_wait();
   const int me = role - 1, lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4; /* of the consumers */
   const ptx_shared a = stages + me * WGMMA_M * ROW, b = stages + S::FILTERS * ROW, box = stages + S::STAGES * S::STAGE + me * S::BOX;
   uint4 *const received = (uint4 *)(shared + S::STAGES * S::STAGE + CONSUMERS * S::BOX + me * (BLOCKS - 1) * S::PART) + threadIdx.x % THREADS;
@@ -190,7 +193,8 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
                         .block = dim3(mine->threads),
                         .shared = (size_t)mine->row->shared,
                         .stream = stream,
-                        .cluster = mine->cluster > 1 ? (unsigned)mine->cluster : 0},
+                        .cluster = mine->cluster > 1 ? (unsigned)mine->cluster : 0,
+                        .early = true},
                        mine->row->kernel, plan->operation.problem, mine->cut, windows, filter_tiles, results);
 }
 
