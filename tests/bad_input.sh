@@ -81,6 +81,12 @@ refused '--x, --w, --dy: expected data whose sums stay below 3.40282e+38 in magn
 refused "$folder/nan.npy: expected finite numbers, got nan at (n,c,h,w) = (0,0,1,0)" --shape mb1ic1ih2oc1kh1 --pass fprop --kernel 02a --x "$folder/nan.npy" --verify device
 refused '--x, --w, --dy: expected data whose sums stay below 3.40282e+38 in magnitude (fp32), they reach inf' --shape mb1ic1ih2oc1kh1 --pass fprop --kernel 02a --x "$folder/huge.npy" --w "$folder/huge_w.npy" --verify device
 refused '--verify: expected host or device, got "gpu"' --verify gpu
+beside='--cudnn-fused: expected forward convolutions without --fuse, timed beside cuDNN (no --no-cudnn, --no-time or --exact)'
+refused "$beside" --cudnn-fused --no-cudnn
+refused "$beside" --no-time --cudnn-fused
+refused "$beside" --exact --cudnn-fused
+refused "$beside" --cudnn-fused --pass wgrad
+refused "$beside" --cudnn-fused --fuse bias
 
 out=$("$B/02" --csv same --json same 2>&1 >/dev/null)
 ok "$([ $? -eq 2 ] && [ "$out" = '--json: expected another file than --csv, got same' ] && [ ! -e same ] && echo 0 || echo 1)" "$out"

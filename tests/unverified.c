@@ -122,7 +122,7 @@ static void run(bool large, int kernels, step_options options, bool gpu_referenc
                    .machine = &m,
                    .gpu_reference = gpu_reference_too};
   report r;
-  if (report_open(&r, &m, csv, json, error, sizeof error)) exit(2);
+  if (report_open(&r, &m, csv, json, false, error, sizeof error)) exit(2);
   char *text;
   size_t size;
   r.text = open_memstream(&text, &size);

@@ -5,7 +5,7 @@
  *
  * A plan is named by a tag: `eng79_k24=3` is engine 79 with knob 24 (the kernel configuration) at 3 and cuDNN's defaults for the others;
  * `@NHWC` behind it: on tensors in that layout, where the task's is the other one. The numbers are cuDNN's own (cudnnBackendKnobType_t);
- * a tag holds for one cuDNN version, GPU and graph. */
+ * a tag holds for one cuDNN version, GPU and graph. `@fp16` behind it: the bias of zeros is in fp16, not in fp32. */
 #pragma once
 #include "common/conv/epilogue.h"
 #include "common/conv/reference.h"
@@ -28,9 +28,13 @@ typedef struct cudnn_task {
   conv_layout layout; /* of the caller's buffers */
   /* What follows it in the same graph; but for the result's type fprop only. The buffers have its data: residuals in the task's dtype and layout. */
   conv_epilogue epilogue;
+  /* A bias of zeros is added to a bare fprop convolution, in the same graph: the result is the convolution's, but other engines compete, those of fused
+   * graphs. Nobody brings it: the zeros are cuDNN's side's own. Its type decides which engines there are: cudnn_baseline_open() tries both that fit. */
+  bool zero_bias;
+  conv_dtype bias;
 } cudnn_task;
 
-/* "conv", "conv+scale+bias+residual+relu": the graph in a winners file. */
+/* "conv", "conv+scale+bias+residual+relu", "conv+zero_bias": the graph in a winners file. */
 enum { CUDNN_GRAPH_NAME = 64 };
 void cudnn_graph_name(const cudnn_task *task, char name[CUDNN_GRAPH_NAME]);
 

@@ -62,7 +62,8 @@ typedef struct cudnn_graph {
   cudnnBackendDescriptor_t graph;
   cudnnBackendDescriptor_t device; /* a device's properties where there is no device (tests), else NULL */
   conv_layout layout;
-  int engines; /* engine numbers are 0 .. engines-1; most do not do this graph */
+  conv_dtype bias; /* type of a bias of zeros */
+  int engines;     /* engine numbers are 0 .. engines-1; most do not do this graph */
   int uids;
   int64_t uid[UID_COUNT];
 } cudnn_graph;
@@ -72,9 +73,10 @@ int cudnn_graph_make(cudnn_graph *g, const cudnn_task *task, conv_layout layout,
                      size_t error_size);
 void cudnn_graph_free(cudnn_graph *g);
 
-enum { KNOBS = 24 };
+enum { KNOBS = 24, GRAPHS = LAYOUT_COUNT * DTYPE_COUNT /* of a task: layouts, types of a bias of zeros */ };
 typedef struct cudnn_config {
   conv_layout layout;
+  conv_dtype bias; /* of its graph */
   int engine, knobs;
   struct {
     int type;
@@ -129,7 +131,7 @@ typedef struct cudnn_bench {
   const cudnn_task *task;
   const conv_buffers *views;
   int sets;
-  void *workspace;
+  void *workspace, *zeros; /* zeros: a bias, of the widest type */
   size_t workspace_bytes;
   cudnn_pool *packs; /* [LAYOUT_COUNT * sets], made on demand; every pool's first item is the variant pack */
   cudaStream_t stream;
@@ -208,7 +210,7 @@ typedef struct knob_turn {
 } knob_turn;
 int sweep_list(const engine_facts *facts, knob_turn list[KNOBS]);
 
-/* The whole search over one or two graphs; then sorts `tried`, fastest first. Returns false when the device was lost. */
+/* The whole search over a task's graphs; then sorts `tried`, fastest first. Returns false when the device was lost. */
 bool search_run(plan_search *s, const cudnn_graph *graphs, int graph_count);
 void search_sort(plan_search *s);
 void search_free(plan_search *s);

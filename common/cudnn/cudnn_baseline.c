@@ -37,7 +37,7 @@ typedef struct cudnn_session {
   conv_problem problem;
   cudnn_task task;
   conv_buffers *views;
-  cudnn_graph graph[LAYOUT_COUNT]; /* graph[0]: in the task's layout (fp16: NHWC) */
+  cudnn_graph graph[GRAPHS]; /* graph[0]: in the task's layout (fp16: NHWC), a bias of zeros in its type */
   int graphs;
   cudnn_bench bench;
   plan_search search;
@@ -86,9 +86,16 @@ static int open_session(cudnn_baseline *b, const cudnn_task *task, const conv_bu
   if (bench_open(&s->bench, &s->task, s->views, sets, error, error_size)) return -1;
   conv_layout layout[LAYOUT_COUNT];
   const int layouts = choose_layouts(task, options, layout);
-  for (int i = 0; i < layouts; i++) {
-    if (cudnn_graph_make(&s->graph[s->graphs], &s->task, layout[i], s->bench.handle, NULL, error, error_size) == 0) s->graphs++;
-    else cudnn_graph_free(&s->graph[s->graphs]);
+  for (int i = 0; i < layouts * (task->zero_bias && task->dtype == DTYPE_FP16 ? 2 : 1); i++) {
+    cudnn_task asked = s->task;
+    if (task->zero_bias) asked.bias = i < layouts ? task->dtype : DTYPE_FP32;
+    cudnn_graph *graph = &s->graph[s->graphs];
+    if (cudnn_graph_make(graph, &asked, layout[i % layouts], s->bench.handle, NULL, error, error_size) == 0) {
+      s->graphs++;
+      continue;
+    }
+    cudnn_graph_free(graph);
+    if (task->zero_bias) fprintf(stderr, "cuDNN refuses a bias of zeros in %s: %s\n", dtype_name(asked.bias), error);
   }
   if (s->graphs == 0) return 1;
   s->search = (plan_search){.bench = &s->bench, .options = *options};
@@ -263,7 +270,7 @@ static int try_tags(cudnn_session *s, const char (*tags)[CUDNN_TAG], int count) 
       continue;
     }
     for (int g = 0; g < s->graphs; g++)
-      if (s->graph[g].layout == config.layout) list[listed++] = (proposal){&s->graph[g], config};
+      if (s->graph[g].layout == config.layout && s->graph[g].bias == config.bias) list[listed++] = (proposal){&s->graph[g], config};
   }
   if (listed) search_try(&s->search, list, listed, 0);
   return s->search.count;

@@ -23,6 +23,9 @@ int bench_open(cudnn_bench *b, const cudnn_task *task, const conv_buffers *views
   if (!status) status = cudaStreamCreate(&b->stream);
   if (!status) status = cudaEventCreate(&b->start);
   if (!status) status = cudaEventCreate(&b->stop);
+  const size_t zeros = task->zero_bias ? (size_t)task->problem->K * sizeof(float) : 0;
+  if (!status && zeros) status = cudaMalloc(&b->zeros, zeros);
+  if (!status && zeros) status = cudaMemset(b->zeros, 0, zeros);
   if (status) snprintf(error, error_size, "a stream for cuDNN: %s", cudaGetErrorString(status));
   return status ? -1 : 0;
 }
@@ -52,6 +55,7 @@ void bench_free(cudnn_bench *b) {
   forget_packs(b);
   free(b->packs);
   cudaFree(b->workspace);
+  cudaFree(b->zeros);
   if (b->start) cudaEventDestroy(b->start);
   if (b->stop) cudaEventDestroy(b->stop);
   if (b->stream) cudaStreamDestroy(b->stream);
@@ -80,7 +84,7 @@ static cudnn_pool *pack_of(cudnn_bench *b, const cudnn_graph *g, int set) {
   cudnn_pool *pool = &b->packs[set * LAYOUT_COUNT + (int)g->layout];
   if (pool->count > 0) return pool;
   const conv_buffers *view = &b->views[set];
-  const void *const at[UID_COUNT] = {view->x, view->w, view->y, view->scale, view->bias, view->residual};
+  const void *const at[UID_COUNT] = {view->x, view->w, view->y, view->scale, b->task->zero_bias ? b->zeros : view->bias, view->residual};
   const void *pointers[UID_COUNT];
   for (int i = 0; i < g->uids; i++) pointers[i] = at[g->uid[i] - UID_X];
   cudnnBackendDescriptor_t pack = pool_create(pool, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

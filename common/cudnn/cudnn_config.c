@@ -9,7 +9,7 @@
 /* ---------------------------------------------------------------- tags */
 
 bool config_equal(const cudnn_config *a, const cudnn_config *b) {
-  if (a->layout != b->layout || a->engine != b->engine || a->knobs != b->knobs) return false;
+  if (a->layout != b->layout || a->bias != b->bias || a->engine != b->engine || a->knobs != b->knobs) return false;
   for (int i = 0; i < a->knobs; i++)
     if (a->knob[i].type != b->knob[i].type || a->knob[i].value != b->knob[i].value) return false;
   return true;
@@ -32,7 +32,8 @@ void config_print(const cudnn_config *c, conv_layout home, char tag[CUDNN_TAG]) 
   size_t used = (size_t)snprintf(tag, CUDNN_TAG, "eng%d", c->engine);
   for (int i = 0; i < c->knobs && used < CUDNN_TAG; i++)
     used += (size_t)snprintf(tag + used, CUDNN_TAG - used, "_k%d=%lld", c->knob[i].type, (long long)c->knob[i].value);
-  if (c->layout != home && used < CUDNN_TAG) snprintf(tag + used, CUDNN_TAG - used, "@%s", layout_name(c->layout));
+  if (c->layout != home && used < CUDNN_TAG) used += (size_t)snprintf(tag + used, CUDNN_TAG - used, "@%s", layout_name(c->layout));
+  if (c->bias == DTYPE_FP16 && used < CUDNN_TAG) snprintf(tag + used, CUDNN_TAG - used, "@fp16");
 }
 
 int config_parse(cudnn_config *c, conv_layout home, const char *tag) {
@@ -46,13 +47,15 @@ int config_parse(cudnn_config *c, conv_layout home, const char *tag) {
     if (sscanf(tag, "_k%d=%lld%n", &type, &value, &used) != 2 || type < 0) return -1;
     config_set(c, type, value);
   }
-  if (*tag == 0) return 0;
-  for (int layout = 0; *tag == '@' && layout < LAYOUT_COUNT; layout++)
-    if (strcmp(tag + 1, layout_name((conv_layout)layout)) == 0) {
-      c->layout = (conv_layout)layout;
-      return 0;
-    }
-  return -1;
+  for (int layout = 0; layout < LAYOUT_COUNT; layout++) {
+    const char *name = layout_name((conv_layout)layout);
+    if (*tag != '@' || strncmp(tag + 1, name, strlen(name)) != 0) continue;
+    c->layout = (conv_layout)layout;
+    tag += 1 + strlen(name);
+    break;
+  }
+  if (strcmp(tag, "@fp16") == 0) c->bias = DTYPE_FP16;
+  return *tag == 0 || c->bias == DTYPE_FP16 ? 0 : -1;
 }
 
 /* ---------------------------------------------------------------- notes */
@@ -109,8 +112,8 @@ static void use_device(cudnn_pool *pool, cudnnBackendDescriptor_t d, int attribu
 /* Attributes that take a device's properties instead of a device; by number, as cuDNN's headers name them from 9.8 on only. */
 enum { ATTRIBUTE_HEURISTIC_DEVICE = 204, ATTRIBUTE_PLAN_DEVICE = 407, ATTRIBUTE_ENGINE_DEVICE = 1307 };
 
-static cudnn_config read_config(cudnnBackendDescriptor_t from, conv_layout layout) {
-  cudnn_config c = {.layout = layout, .engine = -1};
+static cudnn_config read_config(cudnnBackendDescriptor_t from, const cudnn_graph *g) {
+  cudnn_config c = {.layout = g->layout, .bias = g->bias, .engine = -1};
   cudnn_pool pool = {0};
   cudnnBackendDescriptor_t engine, choice[KNOBS];
   if (get_descriptors(&pool, from, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1, &engine) == 1)
@@ -137,7 +140,7 @@ int config_list(const cudnn_graph *g, cudnnBackendHeurMode_t mode, cudnn_config 
   const int found = get_descriptors(&pool, heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, most, results);
   int count = 0;
   for (int i = 0; i < found; i++) {
-    list[count] = read_config(results[i], g->layout);
+    list[count] = read_config(results[i], g);
     if (list[count].engine >= 0) count++;
   }
   pool_free(&pool);

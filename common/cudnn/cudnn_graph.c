@@ -13,7 +13,7 @@ void cudnn_graph_name(const cudnn_task *task, char name[CUDNN_GRAPH_NAME]) {
   char epilogue[EPILOGUE_NAME] = "";
   const conv_epilogue stored = {.fp32 = task->epilogue.fp32};
   epilogue_print(task->pass == PASS_FPROP ? &task->epilogue : &stored, epilogue);
-  snprintf(name, CUDNN_GRAPH_NAME, "conv%s", epilogue);
+  snprintf(name, CUDNN_GRAPH_NAME, "conv%s%s", epilogue, task->zero_bias ? "+zero_bias" : "");
 }
 
 #ifdef HAVE_CUDNN
@@ -115,12 +115,13 @@ static int make_epilogue(cudnn_graph *g, const cudnn_task *task, const conv_tens
                                                                      [ACTIVATION_GELU] = CUDNN_POINTWISE_GELU_FWD,
                                                                      [ACTIVATION_SILU] = CUDNN_POINTWISE_SWISH_FWD};
   const conv_epilogue *e = &task->epilogue;
+  const cudnnDataType_t vector = task->zero_bias ? data_type(task->bias) : CUDNN_DATA_FLOAT;
   const struct {
     bool wanted;
     cudnnPointwiseMode_t mode;
     int64_t uid; /* of what it reads; 0: nothing */
   } steps[STEPS] = {{e->scale, CUDNN_POINTWISE_MUL, UID_SCALE},
-                    {e->bias, CUDNN_POINTWISE_ADD, UID_BIAS},
+                    {e->bias || task->zero_bias, CUDNN_POINTWISE_ADD, UID_BIAS},
                     {e->residual, CUDNN_POINTWISE_ADD, UID_RESIDUAL},
                     {e->activation != ACTIVATION_NONE, activations[e->activation], 0}};
   const int K = task->problem->K, per_channel[4] = {1, K, 1, 1};
@@ -132,7 +133,7 @@ static int make_epilogue(cudnn_graph *g, const cudnn_task *task, const conv_tens
     const double most = steps[i].uid == 0 && e->activation == ACTIVATION_RELU6 ? 6 : 0;
     cudnnBackendDescriptor_t with = NULL, out = i == last ? y : make_like(g, UID_VIRTUAL + 1 + i, y_shape, CUDNN_DATA_FLOAT);
     if (steps[i].uid == UID_RESIDUAL) with = make_like(g, UID_RESIDUAL, y_shape, data_type(y_shape->dtype));
-    else if (steps[i].uid) with = make_tensor(g, steps[i].uid, per_channel, stride, CUDNN_DATA_FLOAT, 16);
+    else if (steps[i].uid) with = make_tensor(g, steps[i].uid, per_channel, stride, vector, 16);
     operations[count++] = make_pointwise(g, steps[i].mode, most, in, with, out);
     in = out;
   }
@@ -142,7 +143,7 @@ static int make_epilogue(cudnn_graph *g, const cudnn_task *task, const conv_tens
 int cudnn_graph_make(cudnn_graph *g, const cudnn_task *task, conv_layout layout, cudnnHandle_t handle, cudnnBackendDescriptor_t device, char *error,
                      size_t error_size) {
   const conv_problem *p = task->problem;
-  *g = (cudnn_graph){.layout = layout, .device = device};
+  *g = (cudnn_graph){.layout = layout, .bias = task->bias, .device = device};
   cudnn_pool *pool = &g->pool;
   conv_tensor shape[3];
   cudnnBackendDescriptor_t tensor[3], operations[1 + STEPS], conv_result;
@@ -150,7 +151,7 @@ int cudnn_graph_make(cudnn_graph *g, const cudnn_task *task, conv_layout layout,
     shape[role] = operation_tensor(p, task->pass, &task->epilogue, (tensor_role)role, task->dtype, layout);
     tensor[role] = make_like(g, UID_X + role, &shape[role], data_type(shape[role].dtype));
   }
-  const bool fuse = task->pass == PASS_FPROP && !epilogue_empty(&task->epilogue);
+  const bool fuse = task->pass == PASS_FPROP && (task->zero_bias || !epilogue_empty(&task->epilogue));
   conv_result = fuse ? make_like(g, UID_VIRTUAL, &shape[TENSOR_Y], CUDNN_DATA_FLOAT) : tensor[TENSOR_Y];
   cudnnBackendDescriptor_t convolution = make_convolution(g, p);
   operations[0] = pool_create(pool, passes[task->pass].operation);

@@ -196,8 +196,8 @@ static void propose(proposals *q, const cudnn_graph *g, const cudnn_config *conf
 /* Best first: heuristic A's, every engine's defaults, fallbacks, what B adds. Graphs take turns. */
 static void collect(proposals *q, const cudnn_graph *graphs, int graph_count) {
   static const cudnnBackendHeurMode_t mode[3] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK, CUDNN_HEUR_MODE_B};
-  cudnn_config *list[LAYOUT_COUNT][3];
-  int count[LAYOUT_COUNT][3] = {{0}};
+  cudnn_config *list[GRAPHS][3];
+  int count[GRAPHS][3] = {{0}};
   for (int g = 0; g < graph_count; g++)
     for (int m = 0; m < 3; m++) {
       list[g][m] = malloc(LIST * sizeof **list[g]);
@@ -211,7 +211,7 @@ static void collect(proposals *q, const cudnn_graph *graphs, int graph_count) {
       for (int engine = 0; engine < graphs[g].engines; engine++) {
         const engine_facts facts = engine_ask(&graphs[g], engine);
         if (facts.usable && (facts.behavior >> CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION & 1) == compiled)
-          propose(q, &graphs[g], &(cudnn_config){.layout = graphs[g].layout, .engine = engine});
+          propose(q, &graphs[g], &(cudnn_config){.layout = graphs[g].layout, .bias = graphs[g].bias, .engine = engine});
       }
   for (int m = 1; m < 3; m++)
     for (int rank = 0; rank < LIST; rank++)
@@ -257,7 +257,7 @@ static void run_off(plan_search *s) {
 
 bool search_run(plan_search *s, const cudnn_graph *graphs, int graph_count) {
   s->start = search_clock();
-  proposals q = {.room = LAYOUT_COUNT * 4 * LIST};
+  proposals q = {.room = GRAPHS * 4 * LIST};
   q.item = malloc((size_t)q.room * sizeof *q.item);
   if (!q.item) q.room = 0;
   collect(&q, graphs, graph_count);

@@ -30,10 +30,11 @@ static cudaError_t check(void *context, int first, int count) {
   return status;
 }
 
-int cudnn_trial_open(cudnn_trial *c, trial_state *s, const buffer_sets *sets, const cudnn_options *options, contender contenders[CUDNN_CONTENDERS]) {
+int cudnn_trial_open(cudnn_trial *c, trial_state *s, const buffer_sets *sets, const cudnn_options *options, bool zero_bias,
+                     contender contenders[CUDNN_CONTENDERS]) {
   const trial *t = s->t;
   *c = (cudnn_trial){.baseline = {.heuristic = -1}, .state = s, .sets = sets};
-  const cudnn_task task = {.problem = t->problem, .pass = t->pass, .dtype = t->dtype, .layout = t->layout, .epilogue = t->epilogue};
+  const cudnn_task task = {.problem = t->problem, .pass = t->pass, .dtype = t->dtype, .layout = t->layout, .epilogue = t->epilogue, .zero_bias = zero_bias};
   const cudnn_truth truth = {trial_input(s, s->input_a), trial_input(s, s->input_b), &s->reference};
   conv_buffers *views = calloc((size_t)sets->count, sizeof *views);
   char error[CUDNN_ERROR] = "no host memory";

@@ -45,6 +45,7 @@ static const char help_text[] =
     "  --verify WHERE     host or device: where data are made and results compared (default: large problems on the GPU that runs them)\n"
     "  --no-cudnn         do not time cuDNN beside the kernels\n"
     "  --search-cudnn     search its plans again, though the winners of an earlier search are known; it begins with them\n"
+    "  --cudnn-fused      for forward convolutions a second opponent: cuDNN's best plan of a fused graph with a bias of zeros, in columns of its own\n"
     "  --search-seconds S at most S seconds for a problem's search (default 10)\n"
     "  --seed N           other random data (default 1)\n"
     "  --x, --w, --dy FILE.npy   the pass's inputs, axes N,C,H,W / K,C/g,R,S / N,K,P,Q; what is not given is random\n"
@@ -179,6 +180,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
     NO_TIME,
     NO_CUDNN,
     SEARCH_CUDNN,
+    CUDNN_FUSED,
     SEARCH_SECONDS,
     SEED,
     CSV,
@@ -215,6 +217,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       {"help", no_argument, 0, HELP},
       {"no-cudnn", no_argument, 0, NO_CUDNN},
       {"search-cudnn", no_argument, 0, SEARCH_CUDNN},
+      {"cudnn-fused", no_argument, 0, CUDNN_FUSED},
       {"search-seconds", required_argument, 0, SEARCH_SECONDS},
       {"fuse", required_argument, 0, FUSE_LIST},
       {"verify", required_argument, 0, VERIFY},
@@ -243,6 +246,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       case NO_TIME: o->timing = false; break;
       case NO_CUDNN: o->cudnn = false; break;
       case SEARCH_CUDNN: o->cudnn_search = true; break;
+      case CUDNN_FUSED: o->cudnn_fused = true; break;
       case SEARCH_SECONDS: failed = parse_integer("--search-seconds", optarg, 1, 100000, &number), o->cudnn_seconds = (int)number; break;
       case SEED: failed = parse_integer("--seed", optarg, 0, LLONG_MAX, &number), o->seed = (uint64_t)number; break;
       case CSV: o->csv = optarg; break;
@@ -272,6 +276,10 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
   if (!failed && !epilogue_empty(&o->epilogue)) { /* a gradient of filters is stored as it is */
     if (!o->passes[PASS_FPROP] && !o->passes[PASS_DGRAD]) failed = bad("--fuse", "--pass fprop or dgrad", "wgrad");
     o->passes[PASS_WGRAD] = false;
+  }
+  if (!failed && o->cudnn_fused && (!o->passes[PASS_FPROP] || !epilogue_empty(&o->epilogue) || !o->cudnn || !o->timing || o->exact_only)) {
+    fprintf(stderr, "--cudnn-fused: expected forward convolutions without --fuse, timed beside cuDNN (no --no-cudnn, --no-time or --exact)\n");
+    failed = -1;
   }
   if (!failed) failed = read_problems(o, step, shape, suite, (int)random);
   o->batch = (int)batch;

@@ -17,6 +17,7 @@ typedef struct step_options {
   verify_place verify;
   bool cudnn;        /* time cuDNN's plans beside the kernels */
   bool cudnn_search; /* even where the winners of an earlier search are known */
+  bool cudnn_fused;  /* beside its plans for a bare forward convolution, those of a graph with a bias of zeros */
   int cudnn_seconds; /* of a search; 0: as many as usual */
   uint64_t seed;
   const char *csv, *json;

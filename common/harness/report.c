@@ -16,7 +16,7 @@
 static const char csv_header[] =
     "gpu,sms,sm_clock_mhz,power_w,driver,cuda,cudnn,date,shape,name,count,pass,dtype,layout,graph,kernel,source,status,exact,bound_share,plain_share,"
     "us_median,us_min,us_p90,us_warm,samples,tflops,gbps,floor_us,floor_share,"
-    "cudnn_best_us,cudnn_best_plan,cudnn_plain_share,cudnn_heur_us,cudnn_search,ratio_best,ratio_heur,note\n";
+    "cudnn_best_us,cudnn_best_plan,cudnn_plain_share,cudnn_heur_us,cudnn_search,ratio_best,ratio_heur,note";
 
 static const char *partial_path(const char *path, char partial[PATH_MAX]) {
   snprintf(partial, PATH_MAX, "%s.partial-%ld", path, (long)getpid());
@@ -34,8 +34,8 @@ static FILE *open_partial(const char *option, const char *path, char *error, siz
   return file;
 }
 
-int report_open(report *r, const machine *m, const char *csv_path, const char *json_path, char *error, size_t error_size) {
-  *r = (report){.machine = m, .text = stdout, .csv_path = csv_path, .json_path = json_path};
+int report_open(report *r, const machine *m, const char *csv_path, const char *json_path, bool with_fused, char *error, size_t error_size) {
+  *r = (report){.machine = m, .text = stdout, .csv_path = csv_path, .json_path = json_path, .with_fused = with_fused};
   const time_t now = time(NULL);
   strftime(r->date, sizeof r->date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
   if (csv_path && json_path && strcmp(csv_path, json_path) == 0) {
@@ -47,7 +47,7 @@ int report_open(report *r, const machine *m, const char *csv_path, const char *j
     report_discard(r);
     return -1;
   }
-  if (r->csv) fputs(csv_header, r->csv);
+  if (r->csv) fprintf(r->csv, "%s%s\n", csv_header, with_fused ? fused_columns : "");
   if (r->json) fputs("[", r->json);
   return 0;
 }
@@ -189,6 +189,7 @@ static void csv_row(const report *r, const result_row *row, const figures *f) {
   if (c && c->heuristic_us > 0) fprintf(out, "%.4f", c->heuristic_us / row->time->median_us);
   fputc(',', out);
   csv_text(out, row->note);
+  if (r->with_fused) fused_csv(out, row);
   fputc('\n', out);
   fflush(out);
 }
@@ -222,6 +223,7 @@ static void json_row(report *r, const result_row *row, const figures *f) {
               "\"cudnn_heur_plan\": \"%s\", \"cudnn_search\": \"%s\"",
               f->cudnn, row->cudnn->best_us, row->cudnn->best_plan, row->cudnn->best_plain_share, row->cudnn->heuristic_us, row->cudnn->heuristic_plan,
               row->cudnn->search);
+    fused_json(out, row);
     fprintf(out, ", \"samples_us\": [");
     for (int i = 0; i < t->count; i++) fprintf(out, "%s%.3f", i ? ", " : "", t->samples[i]);
     fputc(']', out);
@@ -257,6 +259,7 @@ void report_row(report *r, const result_row *row) {
       if (f.floor_us > 0) fprintf(out, "  %.3g %% of the limit", 100 * f.floor_share);
       if (row->kernel->place == ON_CPU && f.floor_share > 1) fprintf(out, " (more than the limit measured at the start: was something else running then?)");
       if (row->cudnn && row->cudnn->version) fprintf(out, "  %.3gx cuDNN's best", row->cudnn->best_us / row->time->median_us);
+      if (row->fused && row->fused->version) fprintf(out, "  %.3gx its best with a bias of zeros", row->fused->best_us / row->time->median_us);
     } else {
       fprintf(out, "  (%s in %.2g s)", r->machine->device.emulated && row->kernel->place == ON_GPU ? "emulated" : "ran", row->run_seconds);
     }
@@ -299,17 +302,6 @@ static void print_choices(const report *r) {
   fprintf(r->text, "\n  (its rule: --help; what it takes: --which)\n");
 }
 
-void report_cudnn(const report *r, const cudnn_figures *c) {
-  if (!c->version) {
-    fprintf(r->text, "  cuDNN: %s\n", c->note);
-    return;
-  }
-  fprintf(r->text, "  cuDNN best %.1f us (%s%s%s; error %.2g of a plain sum's bound; %s)", c->best_us, c->best_plan, c->best_notes[0] ? ": " : "",
-          c->best_notes, c->best_plain_share, c->note);
-  if (c->heuristic_us > 0) fprintf(r->text, ", heuristic %.1f us (%s)", c->heuristic_us, c->heuristic_plan);
-  fprintf(r->text, "\n");
-}
-
 static bool publish(FILE *file, const char *path) {
   char partial[PATH_MAX];
   if (!file) return true;
@@ -324,6 +316,8 @@ int report_close(report *r) {
   const bool csv = publish(r->csv, r->csv_path), json = publish(r->json, r->json_path);
   if (!csv || !json) fprintf(stderr, "%s: %s: could not be written: %s\n", csv ? "--json" : "--csv", csv ? r->json_path : r->csv_path, strerror(errno));
   print_choices(r);
+  if (r->fused_tried)
+    fprintf(r->text, "\ncuDNN's graph with a bias of zeros is the stronger opponent for %d of %d problems\n", r->fused_stronger, r->fused_tried);
   fprintf(r->text, "\n%d right, %d wrong, %d skipped", r->right, r->wrong, r->skipped);
   if (r->unverified) fprintf(r->text, ", %d unverified", r->unverified);
   fprintf(r->text, "\n");

@@ -27,6 +27,7 @@ typedef struct result_row {
   bool timed;
   const contender *time;      /* if timed */
   const cudnn_figures *cudnn; /* of the same problem, in the same turns; NULL: not asked for, or no GPU */
+  const cudnn_figures *fused; /* the same of its graph with a bias of zeros */
   double run_seconds;         /* of one launch as verification saw it (on the emulator: emulation time) */
 } result_row;
 
@@ -46,17 +47,24 @@ typedef struct report {
   char date[32]; /* UTC, ISO 8601 */
   int right, wrong, skipped, unverified, json_rows;
   choice_record choices;
+  bool with_fused;                 /* the files have columns for cuDNN's graph with a bias of zeros */
+  int fused_tried, fused_stronger; /* problems beside it; of these, it was faster than cuDNN's plans for the bare convolution */
 } report;
 
-/* Opens the files (NULL: none). Rows go to PATH.partial-PID, which takes its place as PATH when the report is closed, so that an older PATH is
+/* Opens the files (NULL: none); with_fused as in the report. Rows go to PATH.partial-PID, which takes its place as PATH when the report is closed, so that an older PATH is
  * replaced by a complete file or not at all. Returns 0, or -1 with one line in `error`. */
-int report_open(report *r, const machine *m, const char *csv_path, const char *json_path, char *error, size_t error_size);
+int report_open(report *r, const machine *m, const char *csv_path, const char *json_path, bool with_fused, char *error, size_t error_size);
 void report_machine(const report *r);
 void report_problem(const report *r, const conv_operation *o, conv_dtype dtype, conv_layout layout);
 void report_row(report *r, const result_row *row);
 /* Notes whether `chosen` was the fastest of the rows that were timed, if it is among two or more. */
 void report_choice(report *r, const result_row rows[], int count, const char *chosen);
-void report_cudnn(const report *r, const cudnn_figures *c); /* one line, after the rows it belongs to */
+/* A line for each of cuDNN's graphs that was asked for (those with a note), after the rows it belongs to. */
+void report_cudnn(report *r, const cudnn_figures *c, const cudnn_figures *fused);
+/* The columns of `fused` at the end of a CSV line: their names, a row's; and the same as members of a JSON object. */
+extern const char fused_columns[];
+void fused_csv(FILE *out, const result_row *row);
+void fused_json(FILE *out, const result_row *row);
 /* Ends the files and prints the count. Returns the exit status: 0, or 1 if a result was wrong or not verified or a file could not be written. */
 int report_close(report *r);
 /* Ends a report of bad input: nothing is left behind. */

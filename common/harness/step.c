@@ -163,7 +163,7 @@ int step_main(const conv_step *step, int argc, char **argv) {
     status = list_kernels(step, &options, &m);
   } else {
     report r;
-    status = report_open(&r, &m, options.csv, options.json, error, sizeof error) ? 2 : 0;
+    status = report_open(&r, &m, options.csv, options.json, options.cudnn_fused, error, sizeof error) ? 2 : 0;
     r.sources = step->sources;
     if (status) {
       fprintf(stderr, "%s\n", error);

@@ -41,5 +41,5 @@ error_rule trial_rule(const trial_state *s, const conv_kernel *kernel);
 cudaError_t trial_judge(const trial_state *s, const buffer_sets *sets, int set, compare_mode mode, error_rule rule, FILE *log, conv_verdict *verdict);
 
 /* Times the kernels whose rows are right, in turns, on the same buffers, and on a GPU cuDNN's plans among them. Fills the rows' timing, their
- * contenders and what is to be said of cuDNN (its note is "" where it was not asked for). */
-cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[], cudnn_figures *cudnn);
+ * contenders and what is to be said of cuDNN, of its bare plans and of those with a bias of zeros (a note is "" where they were not asked for). */
+cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[], cudnn_figures *cudnn, cudnn_figures *fused);

@@ -227,9 +227,9 @@ static void unverify(const trial *t, result_row rows[], const char *error) {
 static int run(trial_state *s, report *r, result_row rows[], contender contenders[]) {
   const trial *t = s->t;
   const int magnitude = exact_magnitude(problem_terms(t->problem, t->pass));
-  static cudnn_figures cudnn; /* rows point to it */
+  static cudnn_figures cudnn, fused; /* rows point to them */
   int status = 0, exact = 0, bound = 0;
-  cudnn = (cudnn_figures){0};
+  cudnn = fused = (cudnn_figures){0};
   for (int i = 0; i < t->kernel_count; i++) {
     if (rows[i].status != RESULT_UNVERIFIED) continue;
     exact += exact_is_due(t, t->kernels[i], magnitude);
@@ -253,7 +253,7 @@ static int run(trial_state *s, report *r, result_row rows[], contender contender
   }
   const bool timed = t->options->timing && !t->options->exact_only && (t->place == ON_CPU || !t->machine->device.emulated);
   if (!status && timed) {
-    const cudaError_t error = trial_time(s, rows, contenders, &cudnn);
+    const cudaError_t error = trial_time(s, rows, contenders, &cudnn, &fused);
     if (error) {
       fprintf(stderr, "timing: %s\n", cudaGetErrorString(error));
       unverify(t, rows, cudaGetErrorString(error));
@@ -263,7 +263,7 @@ static int run(trial_state *s, report *r, result_row rows[], contender contender
   if (status != 2)
     for (int i = 0; i < t->kernel_count; i++) report_row(r, &rows[i]);
   if (!status && timed && t->chosen) report_choice(r, rows, t->kernel_count, t->chosen);
-  if (!status && cudnn.note[0]) report_cudnn(r, &cudnn);
+  if (!status) report_cudnn(r, &cudnn, &fused);
   return status;
 }
 

@@ -20,6 +20,7 @@ static const char help_text[] =
     "  --layout LAYOUT     of the data: NCHW or NHWC (default: NHWC)\n"
     "  --only-layout       plans in that layout alone; else fp32 tries both, fp16 NHWC\n"
     "  --fuse LIST         scale,bias,residual and relu, relu6, gelu or silu after a forward convolution, any of them\n"
+    "  --zero-bias         a bias of zeros after a forward convolution, in one graph with it: the same result, other engines\n"
     "  --workspace MIB     a plan's scratch memory at most (default: 1024)\n"
     "  --plans N           plans timed at most (default: 400)\n"
     "  --seconds S         of search at most (default: 10)\n"
@@ -36,7 +37,7 @@ static const char help_text[] =
 
 typedef struct {
   conv_suite suite;
-  bool passes[PASS_COUNT], check, list_all, only_layout, hopeless;
+  bool passes[PASS_COUNT], check, list_all, only_layout, hopeless, zero_bias;
   conv_dtype dtype;
   conv_layout layout;
   conv_epilogue epilogue;
@@ -87,6 +88,7 @@ static int parse(settings *s, int argc, char **argv) {
     LAYOUT,
     ONLY,
     FUSE,
+    ZERO_BIAS,
     WORKSPACE,
     PLANS,
     SECONDS,
@@ -108,6 +110,7 @@ static int parse(settings *s, int argc, char **argv) {
       {"layout", required_argument, 0, LAYOUT},
       {"only-layout", no_argument, 0, ONLY},
       {"fuse", required_argument, 0, FUSE},
+      {"zero-bias", no_argument, 0, ZERO_BIAS},
       {"plans", required_argument, 0, PLANS},
       {"workspace", required_argument, 0, WORKSPACE},
       {"seconds", required_argument, 0, SECONDS},
@@ -151,6 +154,7 @@ static int parse(settings *s, int argc, char **argv) {
       case FUSE:
         if (epilogue_parse(&s->epilogue, optarg, wrong)) failed = bad("--fuse", "scale, bias, residual and one of relu, relu6, gelu, silu, each once", wrong);
         break;
+      case ZERO_BIAS: s->zero_bias = true; break;
       case WORKSPACE: failed = parse_number("--workspace", optarg, 1e6, &number), s->search.workspace_limit = (size_t)number << 20; break;
       case PLANS: failed = parse_number("--plans", optarg, 1e6, &number), s->search.most_plans = (int)number; break;
       case SECONDS: failed = parse_number("--seconds", optarg, 1e6, &s->search.most_seconds); break;
@@ -172,6 +176,7 @@ static int parse(settings *s, int argc, char **argv) {
   if (!failed && optind < argc) failed = bad(argv[0], "options only (see --help)", argv[optind]);
   if (!failed && !any) failed = bad("--pass", "fprop, dgrad, wgrad or all", pass);
   if (!failed && !epilogue_empty(&s->epilogue) && (s->passes[PASS_DGRAD] || s->passes[PASS_WGRAD])) failed = bad("--fuse", "--pass fprop", pass);
+  if (!failed && s->zero_bias && (strcmp(pass, "fprop") != 0 || !epilogue_empty(&s->epilogue))) failed = bad("--zero-bias", "--pass fprop and no --fuse", pass);
   if (!failed) failed = read_problems(s, shape, suite, batch);
   s->search.layouts[s->layout] = s->only_layout;
   if (s->search.any_math || s->search.direct) s->search.winners[0] = s->search.append_to = NULL;
@@ -222,7 +227,7 @@ static void print_counts(const cudnn_counts *c) {
 
 static int run(const settings *s, const machine *m, const conv_problem *problem, conv_pass pass) {
   char error[CUDNN_ERROR] = "", shape[256], graph[CUDNN_GRAPH_NAME];
-  const cudnn_task task = {.problem = problem, .pass = pass, .dtype = s->dtype, .layout = s->layout, .epilogue = s->epilogue};
+  const cudnn_task task = {.problem = problem, .pass = pass, .dtype = s->dtype, .layout = s->layout, .epilogue = s->epilogue, .zero_bias = s->zero_bias};
   const conv_operation operation = {.problem = *problem, .pass = pass, .epilogue = s->epilogue};
   cudnn_work w;
   cudnn_baseline b = {.heuristic = -1};
