@@ -15,9 +15,10 @@
 #   ...replaced...
 #   <!-- end of output -->
 #
-# Lines of a source, from the first one that contains a text to the next one that contains another, without the first one's indentation:
+# Lines of a source, from the only one that contains a text to the next one that contains another, without the first one's indentation (blanks before a text
+# are part of it):
 #
-#   <!-- code: 01_naive/a_naive.cu | for (int r = 0; | sum += -->
+#   <!-- code: 01_naive/a_naive.cu | for (int c = 0; c < group_c; c++) | sum += -->
 #   ...replaced...
 #   <!-- end of code -->
 #
@@ -88,8 +89,9 @@ sub code {
         die "expected \"code: FILE | A TEXT OF THE FIRST LINE | OF THE LAST\"\n" unless defined $last;
         open my $in, '<', $source or die "$source: $!\n";
         chomp(my @lines = <$in>);
-        my ($from) = grep { index($lines[$_], $first) >= 0 } 0 .. $#lines;
+        my ($from, @others) = grep { index($lines[$_], $first) >= 0 } 0 .. $#lines;
         die "expected a line of $source with \"$first\", found none\n" unless defined $from;
+        die "expected one line of $source with \"$first\", found lines " . join(', ', map { $_ + 1 } $from, @others) . "\n" if @others;
         my ($to) = grep { index($lines[$_], $last) >= 0 } $from .. $#lines;
         die "expected a line of $source with \"$last\" after that with \"$first\", found none\n" unless defined $to;
         my ($indent) = $lines[$from] =~ /^( *)/;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # compute-sanitizer over every kernel of the steps: `make sanitize` on a machine with a GPU. One line per step and tool.
 # usage: scripts/sanitize.sh BUILD_FOLDER STEPS TOOLS [PROGRAM ARGUMENTS...]     STEPS, TOOLS: lists in one argument
-# Every kernel runs once per shape (--exact), by default on the nasty and the laptop suite. The harness's own reference kernel is left out. Exit status 1 if a tool found something.
+# Every kernel runs once per shape (--exact), by default on the nasty and the laptop suite, step 06 also on the hopper suite. The harness's own reference kernel is
+# left out. Exit status 1 if a tool found something.
 set -uo pipefail
 build=$1 steps=$2 tools=${3:-memcheck racecheck initcheck synccheck}
 shift 3
@@ -24,21 +25,23 @@ done
 [ -n "$sanitizer" ] || fail "sanitize: expected compute-sanitizer on PATH or in the CUDA Toolkit, found none"
 
 mkdir -p "$results"
-case " $* " in
-*" --suite "* | *" --shape "* | *" --random "*) ;;
-*)
-  cat common/suites/nasty common/suites/laptop >"$results/sanitize.suite"
-  set -- --suite "$results/sanitize.suite" "$@"
-  ;;
-esac
+own=
+case " $* " in *" --suite "* | *" --shape "* | *" --random "*) own=yes ;; esac
 bad=0 runs=0
 for step in $steps; do
+  problems=()
+  if [ -z "$own" ]; then
+    suites=(nasty laptop)
+    [ "$step" = 06 ] && suites+=(hopper) # its dense kernels can do few of the others
+    cat "${suites[@]/#/common/suites/}" >"$results/sanitize-$step.suite"
+    problems=(--suite "$results/sanitize-$step.suite")
+  fi
   for tool in $tools; do
     runs=$((runs + 1))
     log=$results/sanitize-$step-$tool.log
     start=$SECONDS
     printf 'step %s  %-9s  ' "$step" "$tool"
-    "$sanitizer" --tool "$tool" --kernel-regex-exclude kns=reference_kernel --log-file "$log" "$build/$step" --exact --no-cudnn "$@" >"$log.out" 2>&1
+    "$sanitizer" --tool "$tool" --kernel-regex-exclude kns=reference_kernel --log-file "$log" "$build/$step" --exact --no-cudnn "${problems[@]}" "$@" >"$log.out" 2>&1
     status=$?
     # Its last line says how many: "ERROR SUMMARY: 2 errors", "RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)".
     found=$(grep -oE 'SUMMARY: [0-9]+' "$log" 2>/dev/null | tail -n 1 | grep -oE '[0-9]+')

@@ -10,6 +10,21 @@ ok "$([ $? -eq 2 ] && [ "$out" = 'TOOL: expected memcheck, racecheck, initcheck 
 out=$(scripts/sanitize.sh build/cuda '01 77' memcheck 2>&1)
 ok "$([ $? -eq 2 ] && [[ $out == 'STEP: expected a step with GPU kernels, got "'* ]] && echo 0 || echo 1)" "another step: $out"
 
+# With a tool that finds nothing, and steps that say what they were asked: which problems a step gets.
+mkdir -p "$folder/tool" "$folder/cuda"
+printf '%s\n' '#!/usr/bin/env bash' 'while [ "$1" ] && [ "$1" != --log-file ]; do shift; done' 'echo "========= ERROR SUMMARY: 0 errors" >"$2"' 'shift 2' '"$@"' >"$folder/tool/compute-sanitizer"
+printf '%s\n' '#!/usr/bin/env bash' 'while [ "$1" ] && [ "$1" != --suite ]; do shift; done' 'echo "$(grep -c "^[gm]" "$2") right, 0 wrong, 0 skipped"' >"$folder/cuda/01"
+cp "$folder/cuda/01" "$folder/cuda/06"
+chmod +x "$folder/tool/compute-sanitizer" "$folder/cuda/"*
+problems() { cat "${@/#/common/suites/}" | grep -c '^[gm]'; }
+out=$(PATH=$folder/tool:$PATH scripts/sanitize.sh "$folder/cuda" '01 06' racecheck)
+ok $? "two steps, a tool that finds nothing: $(tail -n 1 <<<"$out")"
+for what in "01 $(problems nasty laptop)" "06 $(problems nasty laptop hopper)" "06 $(problems hopper) --suite common/suites/hopper"; do
+  read -r step count arguments <<<"$what"
+  out=$(PATH=$folder/tool:$PATH scripts/sanitize.sh "$folder/cuda" "$step" racecheck $arguments)
+  ok "$(grep -qE "^step $step  racecheck  clean \($count right, 0 wrong, 0 skipped; " <<<"$out"; echo $?)" "step $step ${arguments:-by default}: $(head -n 1 <<<"$out")"
+done
+
 NVCC=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 if [ "${B##*/}" != cuda ] || ! { command -v compute-sanitizer || command -v "$(dirname "$NVCC")/compute-sanitizer"; } >/dev/null; then
   ok 0 'planted defects # SKIP expected a GPU and compute-sanitizer'

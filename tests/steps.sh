@@ -3,7 +3,8 @@
 . tests/tap.inc
 . tests/edges.inc
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+listed=$(mktemp) # what of step 06 was launched
+trap 'rm -f "$log" "$listed"' EXIT
 
 # The reasons that a step's kernels may give for passing over a problem; a step that is not here computes every one.
 may_skip() {
@@ -22,6 +23,7 @@ verified() {
   shift 2
   "$B/$step" --no-time "$@" >"$log" 2>&1
   status=$?
+  [ "$step" = 06 ] && "$B/06" --list "$@" >>"$listed"
   skipped=$(grep -cE "SKIP $(may_skip "$step")" "$log")
   grep -qE "^[1-9][0-9]* right, 0 wrong, $skipped skipped$" "$log" || status=1
   ok "$status" "$step $text: $(tail -n 1 "$log")"
@@ -64,6 +66,7 @@ verified 06 "on depthwise layers" --suite tests/depthwise
 ok "$([ "$(grep -c '06[pqr] *right' "$log")" -eq 39 ]; echo $?)" "... and 06p, 06q and 06r do the thirteen that they are for"
 verified 06 "on dense layers" --suite hopper --pass fprop
 ok "$([ "$(grep -c '06[a-i] *right' "$log")" -eq 218 ]; echo $?)" "... and 06a to 06i skip what they must and nothing else"
+EMU_SMS=1 verified 06 "on every number of pixels of a product" --suite tests/widths --pass fprop --kernel 06f,06g,06h
 for shape in mb1ic8ih4iw300oc8oh4ow560kh3kw3ph1pw131 mb1ic8ih40oc8oh2kh1sh20 mb1ic8ih300oc8oh4kh3dh147; do verified 06 "what boxes cannot bring" --pass fprop --shape $shape; done
 verified 05 "on 3x3 filters" --suite tests/three_by_three
 ok "$(grep -c 'SKIP 05[^j]' "$log")" "... and all but 05j skip nothing"
@@ -73,6 +76,12 @@ each_edge verified
 verified 04 "04b: more planes than a grid has room for" --kernel 04b --exact --shape mb66000ic1ih1iw4oc1oh1ow4kh3kw3ph1pw1
 WINOGRAD_LAUNCH_BYTES=31000 verified 05 "05l, 05m in three launches" --kernel 05l,05m --shape g2mb5ic6ih6iw9oc10oh6ow9kh3kw3ph1pw1
 WINOGRAD_LAUNCH_BYTES=1200000 verified 05 "05l, whose last launch has one image, in other tiles" --kernel 05l --pass fprop --shape mb21ic1ih4iw28oc129oh4ow28kh3kw3ph1pw1
+if [ "${B##*/}" = emu ]; then
+  all=$(nm -C "$B/06" | grep -oE '[a-z0-9_]+_kernel<[^(]*>\(' | tr -d '(' | sort -u)
+  missed=$(grep -vxFf <(grep -oE '[a-z0-9_]+_kernel<.*>$' "$listed" | sort -u) <<<"$all")
+  ok "$([ -n "$all" ] && [ -z "$missed" ]; echo $?)" "every instance of step 06's kernels, $(wc -l <<<"$all"), was launched"
+  [ -z "$missed" ] || diag "not launched: ${missed//$'\n'/; }"
+fi
 
 # The rules for --kernel auto; fp32, as 04's for fp16 is another.
 while IFS='|' read -r what kernel; do
@@ -90,7 +99,7 @@ fi
 
 # One kernel against another through .npy files: what 00 writes, 00 and 01 read and agree on.
 folder=$(mktemp -d)
-trap 'rm -rf "$log" "$folder"' EXIT
+trap 'rm -rf "$log" "$listed" "$folder"' EXIT
 shape='g2mb2ic6ih9oc8kh3sh2ph1'
 "$B/00" --shape "$shape" --pass fprop --kernel 00a --exact --out "$folder/none.npy" >/dev/null 2>&1
 ok $? "--out with --exact"
