@@ -68,6 +68,54 @@ same 'sass: loops, the hottest, its histogram, its block out of line' "$folder/o
 END
 [ "$(scripts/sass.pl 09a '' 1 <"$folder/sass" | grep -c '^  loop 1: 10 instructions')" = 1 ] && [ "$(scripts/sass.pl 09a <"$folder/sass" | grep -c '^09a ')" = 2 ]
 ok $? 'sass: another loop, another pass'
+# Two instances of a template: products of four warps by their size, a loop that only waits, an instruction that no lane executes.
+for size in 128 64; do cat <<END; done >"$folder/wgmma"
+	code for sm_90a
+		Function : tile<${size}>
+        /*0000*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R4 ;
+        /*0010*/              @!P0 BRA 0x90 ;
+        /*0020*/                   WARPGROUP.ARRIVE ;
+        /*0030*/              @!PT LDS RZ, [RZ] ;
+        /*0040*/                   HGMMA.64x${size}x16.F32 R24, gdesc[UR16], R24 ;
+        /*0050*/                   UTMALDG.4D.IM2COL [UR8], [UR30], UR18 ;
+        /*0060*/                   WARPGROUP.DEPBAR.LE gsb0, 0x0 ;
+        /*0070*/              @P1 BRA 0x0 ;
+        /*0080*/                   EXIT ;
+        /*0090*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R4 ;
+        /*00a0*/              @!P0 BRA 0x90 ;
+        /*00b0*/                   BRA 0x20 ;
+END
+scripts/sass.pl 09b <"$folder/wgmma" >"$folder/out"
+same 'sass: products by size, waits, TMA; one instance of a template, the others counted' "$folder/out" <<'END'
+09b tile<128>, sm_90a: 12 instructions, 2 loops
+  loop 1  0000 to 00b0: 11 instructions, of them 1 HGMMA.64x128x16, 1 UTMALDG.IM2COL
+  loop 2    0090 to 00a0: 2 instructions: waits
+
+  loop 1, the one with the most arithmetic of its own: 11 instructions, of them 1 HGMMA.64x128x16, 1 UTMALDG.IM2COL
+      4   36%  BRA              branch
+      2   18%  SYNCS.PHASECHK   mbarrier: is its phase over? (wait)
+      1    9%  HGMMA.64x128x16  multiply-adds of four warps, factors in shared memory (tensor core, wgmma)
+      1    9%  NOP              nothing
+      1    9%  UTMALDG.IM2COL   pixels of windows copied to shared memory by the TMA (im2col mode)
+      1    9%  WARPGROUP.ARRIVE wgmma may read the registers from here on (wgmma.fence)
+      1    9%  WARPGROUP.DEPBAR wait for products (wgmma.wait_group)
+
+    0000  SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R4
+    0010  @!P0 BRA 0x90
+    0020  WARPGROUP.ARRIVE
+    0030  @!PT LDS RZ, [RZ]
+    0040  HGMMA.64x128x16.F32 R24, gdesc[UR16], R24
+    0050  UTMALDG.4D.IM2COL [UR8], [UR30], UR18
+    0060  WARPGROUP.DEPBAR.LE gsb0, 0x0
+    0070  @P1 BRA 0x0
+    ...
+    0090  SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R4
+    00a0  @!P0 BRA 0x90
+    00b0  BRA 0x20
+09b tile<64>, sm_90a: 12 instructions, 2 loops; the hottest: 11, of them 1 HGMMA.64x64x16, 1 UTMALDG.IM2COL
+END
+[ "$(scripts/sass.pl 09b '' '' '<64>' <"$folder/wgmma" | grep -c '^    00')" = 11 ] && [ "$(scripts/sass.pl 09b '' 2 <"$folder/wgmma" | grep -c '^    00')" = 4 ]
+ok $? 'sass: an instance by its name, a loop of all of them'
 scripts/sass.pl 09a dgrad <"$folder/sass" >"$folder/out"
 ok "$([ $? -eq 3 ] && [ ! -s "$folder/out" ] && echo 0 || echo 1)" "sass: no kernel of a pass"
 out=$(echo rubbish | scripts/sass.pl 09a 2>&1)
