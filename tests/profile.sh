@@ -131,23 +131,36 @@ refused 'PASS: expected fprop, dgrad or wgrad, got "all"' scripts/profile.sh bui
 mkdir -p "$folder/bin" "$folder/build/cuda" "$folder/build/results"
 cat >"$folder/bin/ncu" <<'END'
 #!/usr/bin/env bash
+if [ "$*" = --query-metrics ]; then
+  printf 'Device NVIDIA X100\n----\nMetric Name  Metric Type  Metric Unit\nl1tex__m_xbar2l1tex_read_bytes  Counter  byte\n'
+  exit
+fi
+while [ "$1" != --kernel-name ]; do shift; done
+names=${2#regex:}
+while [ "$1" != --metrics ]; do shift; done
+metrics=$2
 while [ "$1" != --log-file ]; do shift; done
 file=$2 kernel='naive' sectors=16 time=2000
 [[ "$*" == *'--kernel 02a'* ]] && kernel='tile<(int)64, (bool)1>' sectors=4.5 time=1,000
-on_host= && [[ "$*" == *'--verify host'* ]] && on_host=yes
 [[ "$*" == *'--pass dgrad'* ]] && echo '==ERROR== ERR_NVGPUCTRPERM - no permission' >"$file" && exit 1
+# It knows one of the metrics that not every ncu knows, and refuses all others.
+[[ "$metrics" == *lts__t_sectors_op_read.sum* ]] && echo '==ERROR== Failed to find metric lts__t_sectors_op_read.sum' >"$file" && exit 1
+[[ "$metrics" == *,l1tex__m_xbar2l1tex_read_bytes.sum,* ]] && bytes=3000000 || bytes=0
 shift 2
 "$@"
 stall=smsp__average_warps_issue_stalled_
 cat >"$file" <<CSV
 ==PROF== Connected
-"ID","Kernel Name","gpu__time_duration.sum","l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio","launch__registers_per_thread","sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active","${stall}long_scoreboard_per_issue_active.ratio","${stall}selected_per_issue_active.ratio","${stall}wait_per_issue_active.ratio"
-"","","ns","","register/thread","%","warp","warp","warp"
-"0","reference_kernel(conv_problem, conv_pass)","5","1","1","0","1","1","1"
-"1","void $kernel(conv_problem, const float *)","$time","$sectors","32","0","8.5","1","0.5"
+"ID","Kernel Name","gpu__time_duration.sum","l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio","launch__registers_per_thread","sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active","l1tex__m_xbar2l1tex_read_bytes.sum","${stall}long_scoreboard_per_issue_active.ratio","${stall}selected_per_issue_active.ratio","${stall}wait_per_issue_active.ratio"
+"","","ns","","register/thread","%","byte","warp","warp","warp"
 CSV
-# What the harness launches where it verifies on the GPU.
-[ "$on_host" ] || echo '"2","fill_kernel(conv_tensor)","5","1","1","0","1","1","1"' >>"$file"
+# The launches whose names it was asked for: what the harness launches is not.
+perl -ne 'BEGIN { $names = shift } my ($name) = /^"\d+","(?:void )?(\w+)/; print if $name =~ /$names/' "$names" >>"$file" <<CSV
+"0","reference_kernel(conv_problem, conv_pass)","5","1","1","0","7","1","1","1"
+"1","void $kernel(conv_problem, const float *)","$time","$sectors","32","0","$bytes","8.5","1","0.5"
+"2","fill_kernel(conv_tensor)","5","1","1","0","7","1","1","1"
+"3","void pointwise_kernel<float>(int)","5","1","1","0","7","1","1","1"
+CSV
 END
 cat >"$folder/build/cuda/01" <<'END'
 #!/usr/bin/env bash
@@ -173,6 +186,7 @@ time
   duration, us                           2.0   1.0      0.50x
 
 global memory
+  read from L2, MB                       3.0   3.0
   sectors per load                     16.00  4.50      0.28x
 
 occupancy
