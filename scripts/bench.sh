@@ -17,7 +17,8 @@ for main in [0-9][0-9]_*/main.c; do steps+=("${main%%_*}"); done
 if [ -n "$suite" ]; then
   runs=("$suite||")
 elif [ "${build##*/}" = cuda ]; then
-  runs=("seed||" "image|01 02 04|--pass fprop" "resnet50|03 05|--pass fprop --batch 16" "depthwise|06|")
+  runs=("seed||" "image|01 02 04|--pass fprop" "resnet50|03 05|--pass fprop --batch 16" "depthwise|06|"
+    "resnet50|06|--pass fprop --dtype fp16 --batch 32 --kernel auto")
 else
   runs=("laptop||")
 fi

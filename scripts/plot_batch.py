@@ -1,7 +1,6 @@
 """Time against batch size on one layer: the fastest kernel of each step, cuDNN, and the machine's limit. A panel per pass and arithmetic."""
 
 import math
-import re
 
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
@@ -17,7 +16,7 @@ def plot(rows, source):
     rows = [row for row in rows if row.on_gpu]
     if not rows:
         return None
-    layers = sorted({re.sub(r"mb\d+", "", row.shape.text) for row in rows})
+    layers = sorted({row.shape.without_batch for row in rows})
     if len(layers) > 1:
         raise data.BadInput(f"batch.csv: expected one layer in several batch sizes, got {' and '.join(layers[:2])}")
     panels = [(p, d) for p in data.PASSES for d in data.DTYPES if any((row.conv_pass, row.dtype) == (p, d) for row in rows)]

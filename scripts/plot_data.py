@@ -33,6 +33,10 @@ class Shape:
         self.stride = field.get("sh", 1)
 
     @property
+    def without_batch(self):
+        return re.sub(r"mb\d+", "", self.text)
+
+    @property
     def flops(self):
         return 2.0 * self.n * self.k * self.p * self.q * (self.c // self.groups) * self.r * self.s
 
@@ -160,12 +164,12 @@ def suites(rows):
             lines.setdefault((re.sub(r"mb\d+", "", shape), name), []).append((path.name, int(re.search(r"mb(\d+)", shape)[1])))
     groups, own = {}, {"other"}
     for row in rows:
-        homes = lines.get((re.sub(r"mb\d+", "", row.shape.text), row.name), [("other", row.shape.n)])
+        homes = lines.get((row.shape.without_batch, row.name), [("other", row.shape.n)])
         for suite, batch in homes:
             groups.setdefault((suite, row.shape.n if row.shape.n != batch else 0), []).append(row)
         if len(homes) == 1:
             own.add(homes[0][0])
     order = {line: number for number, line in enumerate(lines)}  # layers as the files have them
     for members in groups.values():
-        members.sort(key=lambda row: order.get((re.sub(r"mb\d+", "", row.shape.text), row.name), len(order)))
+        members.sort(key=lambda row: order.get((row.shape.without_batch, row.name), len(order)))
     return {suite + (f"-mb{batch}" if batch else ""): members for (suite, batch), members in sorted(groups.items()) if suite in own}

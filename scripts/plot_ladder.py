@@ -8,6 +8,7 @@ import plot_data as data
 import plot_style as style
 
 NUMBERS = 1.0  # inches for the figures beside a column
+LINEAR = 30  # rates that differ by less stand on a linear axis, from 0 on
 
 
 def plot(rows, layer, source):
@@ -16,7 +17,8 @@ def plot(rows, layer, source):
         return None
     passes = [p for p in data.PASSES if any(row.conv_pass == p for row in rows)]
     lines = table(rows)
-    title = "Every kernel on one layer"
+    steps = sorted({row.step for row in rows})
+    title = "Every kernel on one layer" if len(steps) > 1 else f"Every kernel of step {steps[0]} on one layer"
     subtitle = (f"{rows[0].shape.words()}.\n"
                 "● ours   ◆ cuDNN's fastest plan for the same pass and arithmetic; dotted: the same rate   ┃ the machine's limit for this layer")
     footer = f"{data.machine(rows)}. Median times, cold L2."
@@ -26,24 +28,20 @@ def plot(rows, layer, source):
     total = fig.get_figheight()
     labels = 0.3 + 0.066 * max(len(line.label) for line in lines)
     width = (style.WIDTH - labels - 0.1) / len(passes)
-    low = min(row.tflops() for row in rows) / 1.6
-    high = max(max(row.tflops(), row.tflops(row.floor_us or row.us)) for row in rows) * 1.6
+    low = min(row.tflops() for row in rows)
+    high = max(max(row.tflops(), row.tflops(row.floor_us or row.us)) for row in rows)
+    logarithmic = high > LINEAR * low
     for i, conv_pass in enumerate(passes):
         left = labels + i * width
         ax = style.panel(fig, left, left + width - NUMBERS, top - 0.22 / total, bottom + 0.4 / total)
-        ax.set_xscale("log")
-        ax.set_xlim(low, high)
+        scale(ax, low, high, logarithmic)
         ax.set_ylim(len(lines) - 0.5, -0.5)
         ax.set_title(conv_pass, loc="left", fontweight="bold")
         style.beside(ax, 0.42, -0.85, "TFLOP/s", ha="right", fontsize=7, color=style.GREY)
         style.beside(ax, 0.86, -0.85, "of limit", ha="right", fontsize=7, color=style.GREY)
-        ax.xaxis.set_major_locator(LogLocator(numticks=20))
-        ax.xaxis.set_major_formatter(every_other if high / low > 1e4 else plain)
-        ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=200))
-        ax.xaxis.set_minor_formatter(NullFormatter())
         ax.grid(axis="x", which="major", color=style.PALE, linewidth=0.8)
         ax.set_axisbelow(True)
-        ax.set_xlabel("TFLOP/s (logarithmic)")
+        ax.set_xlabel("TFLOP/s (logarithmic)" if logarithmic else "TFLOP/s")
         ax.tick_params(axis="y", length=0)
         ax.set_yticks(range(len(lines)), [line.label for line in lines] if i == 0 else [])
         if i == 0:
@@ -51,6 +49,19 @@ def plot(rows, layer, source):
                 tick.set_fontweight("bold" if line.kernel is None and not line.cudnn else "normal")
         draw(ax, lines, rows, conv_pass)
     return fig, title, source
+
+
+def scale(ax, low, high, logarithmic):
+    if not logarithmic:
+        ax.set_xlim(0, high * 1.05)
+        return
+    low, high = low / 1.6, high * 1.6
+    ax.set_xscale("log")
+    ax.set_xlim(low, high)
+    ax.xaxis.set_major_locator(LogLocator(numticks=20))
+    ax.xaxis.set_major_formatter(every_other if high / low > 1e4 else plain)
+    ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=200))
+    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 class Line:

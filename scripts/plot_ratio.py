@@ -1,6 +1,7 @@
 """Our fastest kernel against cuDNN's fastest plan, layer by layer: one figure per suite, a column per pass, a block per arithmetic."""
 
 import math
+import re
 
 from matplotlib.ticker import FixedLocator, NullLocator
 
@@ -24,35 +25,54 @@ class Cell:
         self.kernel, self.ratio, self.count = best.kernel, data.cudnn_best(rows) / best.us, best.count
 
 
+def cell(rows):
+    return Cell(rows) if rows else None
+
+
 def plot(suite, rows, source):
-    layers = list(dict.fromkeys((row.shape.text, row.name) for row in rows))
-    dtypes = [dtype for dtype in data.DTYPES if any(row.dtype == dtype for row in rows)]
-    passes = [p for p in data.PASSES if any(row.conv_pass == p for row in rows)]
-    cells = {}
-    for layer in layers:
-        for dtype in dtypes:
-            for conv_pass in passes:
-                same = [row for row in rows if (row.shape.text, row.name, row.dtype, row.conv_pass) == (*layer, dtype, conv_pass)]
-                if same:
-                    cells[layer, dtype, conv_pass] = Cell(same)
     batches = sorted({row.shape.n for row in rows})
     images = f"{batches[0]} image{'s' * (batches != [1])}" if len(batches) == 1 else f"{batches[0]} to {batches[-1]} images"
-    title = f"Against cuDNN: suite {suite}, {images}"
-    subtitle = ("cuDNN's time divided by ours: the fastest kernel of all steps against cuDNN's fastest plan for the same pass and arithmetic.\n"
+    dtypes, passes = kinds(rows)
+    panels = [(f"{conv_pass} {dtype}", [row for row in rows if (row.dtype, row.conv_pass) == (dtype, conv_pass)]) for dtype in dtypes for conv_pass in passes]
+    return chart(f"Against cuDNN: suite {suite}, {images}", "the fastest kernel of all steps", rows, panels, len(passes), lambda row: (row.shape.text, row.name), source)
+
+
+def plot_batches(suite, rows, source):
+    """One suite with several numbers of images: a column for each. None if there are no such rows."""
+    rows = [row for row in rows if row.on_gpu and row.cudnn_us]
+    rows = [row for name, members in data.suites(rows).items() if re.fullmatch(rf"{suite}(-mb\d+)?", name) for row in members]
+    if not rows:
+        return None
+    panels = [(f"{n} image{'s' * (n > 1)}", [row for row in rows if row.shape.n == n]) for n in sorted({row.shape.n for row in rows})]
+    what = " ".join(" and ".join(words) for words in reversed(kinds(rows)))
+    return chart(f"Against cuDNN: suite {suite}, {what}", "the kernel that the step takes", rows, panels, 3, lambda row: (row.shape.without_batch, row.name), source)
+
+
+def kinds(rows):
+    """The arithmetics and the passes that there are, in the order in which they are shown."""
+    return [d for d in data.DTYPES if any(row.dtype == d for row in rows)], [p for p in data.PASSES if any(row.conv_pass == p for row in rows)]
+
+
+def chart(title, ours, rows, panels, columns, layer_of, source):
+    """A line for each layer; ours: whose times, in words; panels: (head, rows), in so many columns if they are more than three."""
+    layers = {}
+    for row in rows:
+        layers.setdefault(layer_of(row), row)
+    subtitle = (f"cuDNN's time divided by ours: {ours} against cuDNN's fastest plan for the same pass and arithmetic.\n"
                 "Bars to the right: ours is faster; to the left: cuDNN is. Twice as fast and half as fast are equally long. "
                 "n×: so often in the network.")
     footer = f"{data.machine(rows)}. Median times, cold L2, timed in turns; of several runs each side's best."
-    panels = [(dtype, conv_pass) for dtype in dtypes for conv_pass in passes]
-    columns = len(panels) if len(panels) <= 3 else len(passes)
+    columns = len(panels) if len(panels) <= 3 else columns
     block = style.LINE * len(layers) + 0.95
     fig, top, _ = style.figure(block * -(-len(panels) // columns), title, subtitle, footer)
     total = fig.get_figheight()
-    names = [label(name, text, next(row.count for row in rows if (row.shape.text, row.name) == (text, name))) for text, name in layers]
+    names = [label(name, text, layers[text, name].count) for text, name in layers]
     left = 0.3 + 0.068 * max(len(name) for name in names)
     width = (style.WIDTH - left - 0.1) / columns
-    ratios = [cell.ratio for cell in cells.values()]
+    cells = [[cell([row for row in members if layer_of(row) == layer]) for layer in layers] for _, members in panels]
+    ratios = [c.ratio for column in cells for c in column if c]
     low, high = min(ratios + [1 / 1.5]) / 1.15, max(ratios + [1.5]) * 1.15
-    for number, (dtype, conv_pass) in enumerate(panels):
+    for number, ((head, _), mine) in enumerate(zip(panels, cells)):
         line, column = divmod(number, columns)
         edges = left + column * width, left + (column + 1) * width - NUMBERS
         ax = style.panel(fig, *edges, top - (line * block + 0.42) / total, top - ((line + 1) * block - 0.5) / total)
@@ -65,8 +85,7 @@ def plot(suite, rows, source):
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
         ax.set_xlabel("cuDNN's time / ours (logarithmic)" if columns < 3 else "cuDNN's time / ours")
-        mine = [cells.get((layer, dtype, conv_pass)) for layer in layers]
-        ax.set_title(f"{conv_pass} {dtype}\n{mean_words(mine)}", loc="left", fontweight="bold")
+        ax.set_title(f"{head}\n{mean_words(mine)}", loc="left", fontweight="bold")
         draw(ax, mine)
     return fig, title, source
 

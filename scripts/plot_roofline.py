@@ -1,5 +1,7 @@
 """Every step on every layer under the machine's roof: a point is a step's fastest kernel for one layer and pass."""
 
+import re
+
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -7,6 +9,8 @@ import plot_data as data
 import plot_style as style
 
 LEGEND = 1.75  # inches
+KERNELS = 1.35  # the same for a legend of kernels
+KERNEL_LOOKS = ((style.BLUE, "o"), (style.GREEN, "s"), (style.SKY, "^"), (style.PURPLE, "p"), (style.YELLOW, "D"), (style.GREY, "v"))
 
 
 def plot(rows, source):
@@ -23,33 +27,76 @@ def plot(rows, source):
     total = fig.get_figheight()
     left = 0.62
     width = (style.WIDTH - left - LEGEND) / len(dtypes)
-    points = [(row.shape.flops / row.bytes, row.tflops(us)) for row in rows for us in (row.us, row.cudnn_us or row.us)]
     bandwidth, peaks = roofs_of(rows)
-    low_x, high_x = min(x for x, _ in points) / 1.6, max(x for x, _ in points) * 1.6
-    low_y = min(y for _, y in points) / 1.6
-    high_y = max([y for _, y in points] + [peak for peak in peaks.values() if peak]) * 2
+    limits = limits_of(rows, peaks)
     for i, dtype in enumerate(dtypes):
-        ax = style.panel(fig, left + i * width, left + (i + 1) * width - 0.15, top - 0.25 / total, bottom + 0.45 / total)
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.set_xlim(low_x, high_x)
-        ax.set_ylim(low_y, high_y)
+        ax = roof(fig, (left + i * width, left + (i + 1) * width - 0.15, top - 0.25 / total, bottom + 0.45 / total), limits, i == 0, peaks[dtype], bandwidth)
         ax.set_title(f"{dtype}: {roof_words(peaks[dtype], bandwidth)}", loc="left", fontweight="bold")
-        ax.set_xlabel("FLOP per distinct byte (logarithmic)")
-        ax.grid(color=style.PALE, linewidth=0.8)
-        ax.set_axisbelow(True)
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_locator(LogLocator(numticks=20))
-            axis.set_major_formatter(lambda value, _: f"{value:g}")
-            axis.set_minor_formatter(NullFormatter())
-        if i == 0:
-            ax.set_ylabel("TFLOP/s (logarithmic)")
-        else:
-            ax.tick_params(axis="y", labelleft=False)
-        draw_roof(ax, peaks[dtype], bandwidth)
         draw_points(ax, [row for row in rows if row.dtype == dtype])
     legend(fig, sorted({row.step for row in rows}), any(row.cudnn_us for row in rows))
     return fig, title, source
+
+
+def plot_batches(suite, rows, source):
+    """The layers of one suite with several numbers of images, in one arithmetic: a panel for each. None if there are no such rows."""
+    rows = [row for name, members in data.suites(row for row in rows if row.on_gpu).items() if re.fullmatch(rf"{suite}(-mb\d+)?", name) for row in members]
+    if not rows:
+        return None
+    bandwidth, peaks = roofs_of(rows)
+    dtype = rows[0].dtype
+    batches = sorted({row.shape.n for row in rows})
+    title = f"Under the roof: suite {suite}, {rows[0].conv_pass} {dtype}"
+    subtitle = (f"A point: a layer, by the kernel that the step takes; a ring: cuDNN's fastest plan for it. The roof: {roof_words(peaks[dtype], bandwidth)}.\n"
+                "Both axes are logarithmic. Right of the ridge arithmetic sets the limit, left of it memory does.")
+    fig, top, bottom = style.figure(3.4, title, subtitle, f"{data.machine(rows)}. Median times, cold L2.")
+    total = fig.get_figheight()
+    left = 0.62
+    width = (style.WIDTH - left - KERNELS) / len(batches)
+    kernels = sorted({row.kernel for row in rows})
+    for i, n in enumerate(batches):
+        edges = left + i * width, left + (i + 1) * width - 0.15, top - 0.25 / total, bottom + 0.45 / total
+        ax = roof(fig, edges, limits_of(rows, peaks), i == 0, peaks[dtype], bandwidth)
+        ax.set_title(f"{n} image{'s' * (n > 1)}", loc="left", fontweight="bold")
+        mine = [row for row in rows if row.shape.n == n]
+        for kernel in kernels:
+            places = [(intensity(row), row.tflops()) for row in mine if row.kernel == kernel]
+            if places:
+                ax.plot(*zip(*places), **kernel_mark(kernels.index(kernel)))
+        rings = [(intensity(row), row.tflops(row.cudnn_us)) for row in mine if row.cudnn_us]
+        if rings:
+            ax.plot(*zip(*rings), **cudnn_mark())
+    entries = [Line2D([], [], label=data.kernel_title(kernel), **kernel_mark(number)) for number, kernel in enumerate(kernels)]
+    names(fig, [Line2D([], [], label="cuDNN", **cudnn_mark())] + entries[::-1], KERNELS)
+    return fig, title, source
+
+
+def limits_of(rows, peaks):
+    """Of both axes: ((lowest, highest intensity), (lowest, highest rate))."""
+    points = [(intensity(row), row.tflops(us)) for row in rows for us in (row.us, row.cudnn_us or row.us)]
+    return ((min(x for x, _ in points) / 1.6, max(x for x, _ in points) * 1.6),
+            (min(y for _, y in points) / 1.6, max([y for _, y in points] + [peak for peak in peaks.values() if peak]) * 2))
+
+
+def roof(fig, edges, limits, first, peak, bandwidth):
+    """Axes for points under their roof."""
+    ax = style.panel(fig, *edges)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlim(limits[0])
+    ax.set_ylim(limits[1])
+    ax.set_xlabel("FLOP per distinct byte (logarithmic)" if edges[1] - edges[0] > 2.5 else "FLOP per distinct byte")
+    ax.grid(color=style.PALE, linewidth=0.8)
+    ax.set_axisbelow(True)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(LogLocator(numticks=20))
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.set_minor_formatter(NullFormatter())
+    if first:
+        ax.set_ylabel("TFLOP/s (logarithmic)")
+    else:
+        ax.tick_params(axis="y", labelleft=False)
+    draw_roof(ax, peak, bandwidth)
+    return ax
 
 
 def roofs_of(rows):
@@ -106,6 +153,11 @@ def mark(step, size=5.5):
     return dict(marker=marker, markerfacecolor=colour, markeredgecolor=style.BLACK, markeredgewidth=0.5, markersize=size, linestyle="none")
 
 
+def kernel_mark(number, size=5):
+    colour, marker = KERNEL_LOOKS[number % len(KERNEL_LOOKS)]
+    return dict(marker=marker, markerfacecolor=colour, markeredgecolor=style.BLACK, markeredgewidth=0.5, markersize=size, linestyle="none")
+
+
 def cudnn_mark(size=5.5):
     """A ring: what lies under it stays visible."""
     return dict(marker="o", markerfacecolor="none", markeredgecolor=style.CUDNN, markeredgewidth=1.1, markersize=size + 0.5, linestyle="none")
@@ -115,4 +167,9 @@ def legend(fig, steps, with_cudnn):
     entries = [Line2D([], [], label=f"{step} {data.step_title(step)}".strip(), **mark(step)) for step in steps]
     if with_cudnn:
         entries.append(Line2D([], [], label="cuDNN, fastest plan", **cudnn_mark()))
-    fig.legend(handles=entries[::-1], loc="center left", bbox_to_anchor=(1 - (LEGEND - 0.02) / style.WIDTH, 0.5), frameon=False, fontsize=8, handletextpad=0.3, labelspacing=0.7)
+    names(fig, entries[::-1], LEGEND)
+
+
+def names(fig, entries, room):
+    """The legend, in so many inches at the right."""
+    fig.legend(handles=entries, loc="center left", bbox_to_anchor=(1 - (room - 0.02) / style.WIDTH, 0.5), frameon=False, fontsize=8, handletextpad=0.3, labelspacing=0.7)

@@ -1,9 +1,10 @@
-"""Draws the results: ladder, roofline, ratio-SUITE, batch; each as SVG. scripts/plots.sh calls it.
+"""Draws the results: ladder, roofline, ratio-SUITE, batch; of step 06 also ladder-06, ratio-06, roofline-06; each as SVG. scripts/plots.sh calls it.
 
     plots.py RESULTS OUT [LAYER]
 
 RESULTS  a folder with bench.csv (of `make bench`; more of them as bench-*.csv) and, if they were measured, depthwise.csv (the depthwise layers of
-         the suite mobilenet: a ratio of their own) and batch.csv (of `make batch`)
+         the suite mobilenet: a ratio of their own), ladder-06.csv (every kernel of step 06 on one layer), dense-06.csv (the layers of ResNet-50 by the
+         kernel that it takes, in several batches) and batch.csv (of `make batch`)
 OUT      the folder for the pictures
 LAYER    the layer of the ladder, as a benchdnn string; default mb16ic64ih56oc128oh56kh3ph1
 
@@ -22,6 +23,7 @@ import plot_roofline
 import plot_style
 
 LAYER = "mb16ic64ih56oc128oh56kh3ph1"
+LAYER_OF = {"06": "mb64ic256ih56oc256oh56kh3ph1"}  # of a step with a ladder of its own
 
 
 def draw(results, out, layer):
@@ -41,6 +43,13 @@ def draw(results, out, layer):
     if depthwise.exists():
         for name, made in plot_ratio.plots(plot_data.read([depthwise]), plot_data.source([depthwise])).items():
             yield name, made, ""
+    for step, own_layer in LAYER_OF.items():
+        ladder, dense = results / f"ladder-{step}.csv", results / f"dense-{step}.csv"
+        if ladder.exists():
+            yield f"ladder-{step}", plot_ladder.plot(plot_data.read([ladder]), own_layer, plot_data.source([ladder])), f"no result on {own_layer} in {ladder}"
+        if dense.exists():
+            for name, plot in (("ratio", plot_ratio.plot_batches), ("roofline", plot_roofline.plot_batches)):
+                yield f"{name}-{step}", plot("resnet50", plot_data.read([dense]), plot_data.source([dense])), f"no layer of ResNet-50 in {dense}"
     batch = results / "batch.csv"
     made = plot_batch.plot(plot_data.read([batch]), plot_data.source([batch])) if batch.exists() else None
     yield "batch", made, f"no times of a GPU in {batch}" if batch.exists() else f"{batch} is not there (make batch)"

@@ -3,7 +3,7 @@
 # usage: scripts/profile.sh BUILD_FOLDER STEP AGAINST PASS KERNEL SHAPE     each of the last four may be empty
 #   AGAINST   a step (its last kernel of the pass), a kernel such as 02b, or none
 # Every kernel runs once, on small integers (--exact), with empty caches (ncu's default), the clocks left alone.
-# Writes build/results/profile-STEP-PASS.csv and prints it as a table (scripts/profile_table.pl).
+# Writes build/results/profile-STEP-PASS.csv and prints it as a table (scripts/profile_table.pl); what ncu said of each kernel: profile-STEP-PASS-KERNEL.ncu.
 set -uo pipefail
 build=$1 step=$2 against=$3 pass=${4:-fprop} kernel=$5 shape=$6
 results=build/results
@@ -45,16 +45,18 @@ fi
 
 IFS=, read -r gpu driver < <(PATH="$PATH:/usr/lib/wsl/lib" nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -n 1)
 cuda=$("${NVCC:-nvcc}" --version | sed -nE 's/.*release ([0-9.]+).*/\1/p')
+# What the harness launches to make data and to compare results is left out.
+harness=$(grep -ohE '\w+_kernel(<[^;<]*>)?<<<' "$here"/../common/{conv,harness}/*.cu | sed 's/<.*//' | sort -u | paste -sd '|')
+metrics=$("$here/profile_csv.pl" --ncu-metrics <("$ncu" --query-metrics 2>/dev/null)) || exit 1
 mkdir -p "$results"
 csv=$results/profile-$step-$pass.csv
 log=$results/profile-$step-$pass.log
-ncu_csv=$results/profile-$step-$pass.ncu
 echo "kernel,pass,shape,metric,value,unit,launch,gpu,driver,cuda,date" >"$csv.part"
 for row in "${rows[@]}"; do
+  ncu_csv=$results/profile-$step-$pass-$row.ncu
   rm -f "$ncu_csv"
-  # What the harness launches is left out: it verifies on the host, and of the reference the GPU computes the expression knows the names.
-  if ! "$ncu" --clock-control none --kernel-name "regex:^(?!reference_)" --csv --page raw --print-units base --metrics "$("$here/profile_csv.pl" --ncu-metrics)" --log-file "$ncu_csv" \
-    "$build/${row:0:2}" --exact --no-cudnn --verify host --kernel "$row" --pass "$pass" --shape "$shape" >"$log" 2>&1; then
+  if ! "$ncu" --clock-control none --kernel-name "regex:^(?!(?:$harness)\\b)" --csv --page raw --print-units base --metrics "$metrics" --log-file "$ncu_csv" \
+    "$build/${row:0:2}" --exact --no-cudnn --kernel "$row" --pass "$pass" --shape "$shape" >"$log" 2>&1; then
     grep -q ERR_NVGPUCTRPERM "$ncu_csv" "$log" 2>/dev/null &&
       fail "ncu: expected permission to read the GPU's counters: run as root, or see https://developer.nvidia.com/ERR_NVGPUCTRPERM"
     cat "$log" "$ncu_csv" 2>/dev/null | grep -E '==ERROR==|: expected|WRONG|failed' | head -n 3 >&2

@@ -2,7 +2,7 @@
 # Turns what ncu wrote (--csv --page raw --print-units base) about one kernel of ours into rows:
 #   kernel,pass,shape,metric,value,unit,launch,gpu,driver,cuda,date
 # usage: scripts/profile_csv.pl KERNEL PASS SHAPE GPU DRIVER CUDA DATE NCU.csv
-#        scripts/profile_csv.pl --ncu-metrics     what to ask ncu for, as one argument
+#        scripts/profile_csv.pl --ncu-metrics [LIST]   what to ask ncu for, as one argument; LIST: what `ncu --query-metrics` prints
 #        scripts/profile_csv.pl --metrics         the metrics, with what they mean
 # A kernel that launches several functions has several columns: 05a.1, 05a.2 ...
 use strict;
@@ -16,7 +16,13 @@ our (@metrics, %stall);
 my $stalls = 'smsp__average_warps_issue_stalled_';
 
 if (@ARGV && $ARGV[0] eq '--ncu-metrics') {
-    print join(',', (map { @{ $_->{ncu} } } @metrics), map { "${stalls}${_}_per_issue_active.ratio" } sort keys %stall), "\n";
+    my %known;
+    if (defined $ARGV[1]) {
+        open my $list, '<', $ARGV[1] or die "$ARGV[1]: $!\n";
+        while (<$list>) { $known{$1} = 1 if /^\s*(\w+__\w+)\b/ }
+    }
+    my @asked = map { my $m = $_; grep { !$m->{doubtful}{$_} || $known{ s/\..*//r } } @{ $m->{ncu} } } @metrics;
+    print join(',', @asked, map { "${stalls}${_}_per_issue_active.ratio" } sort keys %stall), "\n";
     exit 0;
 }
 if (@ARGV && $ARGV[0] eq '--metrics') {

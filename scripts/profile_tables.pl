@@ -3,7 +3,7 @@ use strict;
 use warnings;
 use FindBin;
 
-our @metrics; # rows {group, name, unit, ncu => [...], meaning}
+our @metrics; # rows {group, name, unit, ncu => [...], meaning, doubtful => {metric of ncu that not every one knows => 1}}
 our %stall;   # ncu's name of a warp state => ours
 
 sub table_lines {
@@ -15,7 +15,8 @@ sub table_lines {
 for my $line (table_lines('profile.metrics')) {
     my ($group, $name, $unit, $ncu, $meaning) = map { s/^\s+|\s+$//gr } split /\|/, $line;
     die "profile.metrics: expected a name without a comma, got \"$name\"\n" if $name =~ /,/; # it is a field of the CSV
-    push @metrics, { group => $group, name => $name, unit => $unit, ncu => [split ' ', $ncu], meaning => $meaning // '' };
+    my %doubtful = map { s/\?$//r => 1 } grep { /\?$/ } split ' ', $ncu;
+    push @metrics, { group => $group, name => $name, unit => $unit, ncu => [map { s/\?$//r } split ' ', $ncu], meaning => $meaning // '', doubtful => \%doubtful };
 }
 for my $line (table_lines('profile.stalls')) {
     my ($state, $text) = split ' ', $line, 2;

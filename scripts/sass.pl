@@ -1,6 +1,7 @@
 #!/usr/bin/env perl
 # What a kernel's hottest loop is made of: the innermost loop of its machine code (SASS) with the most arithmetic, printed, and its
 # instructions counted by kind. Reads what `cuobjdump -sass` prints for one object file.
+# Of the instances of a template the first one's loop is printed, of the others what it counts, unless LOOP or FUNCTION asks for more.
 # usage: cuobjdump -sass FILE.o | scripts/sass.pl NAME [PASS [LOOP [FUNCTION]]]
 #   NAME      what to call these kernels: 02a
 #   PASS      leave out kernels whose name says another pass
@@ -10,6 +11,7 @@
 use strict;
 use warnings;
 use FindBin;
+use List::Util qw(max);
 
 my ($label, $wanted_pass, $wanted_loop, $wanted_name) = @ARGV;
 die "usage: cuobjdump -sass FILE.o | scripts/sass.pl NAME [PASS [LOOP [FUNCTION]]]\n" unless defined $label;
@@ -24,15 +26,18 @@ while (<$table>) {
     ($work{$kind}, $meaning{$kind}) = ($what, $text);
 }
 
-# The kind an instruction is counted as: its opcode, with the width of an access or the use of an IMAD where the table tells them apart.
+# The kind an instruction is counted as: its opcode, with the width of an access, the use of an IMAD or the size of a product where these tell them apart.
 sub kind {
     my ($text) = @_;
-    my ($opcode) = $text =~ /^(?:@!?U?P\w+\s+)?([A-Z0-9_.]+)/ or return '?';
+    return 'NOP' if $text =~ /^@!U?PT\s/; # of no lane, ever
+    my ($opcode) = $text =~ /^(?:@!?U?P\w+\s+)?([A-Z0-9_][A-Zx0-9_.]*)/ or return '?';
     my ($base, @suffix) = split /\./, $opcode;
     return 'HFMA2.MMA' if $base eq 'HFMA2' && $text =~ /, -RZ, RZ, /; # 0 * -0 + constant
-    for my $suffix (@suffix) { return "$base.$suffix" if $suffix ne 'MMA' && exists $meaning{"$base.$suffix"} }
+    for my $suffix (@suffix) { return "$base.$suffix" if $suffix ne 'MMA' && exists $meaning{"$base.$suffix"} || $suffix =~ /^\d+x\d+x\d+$/ }
     return $base;
 }
+sub of_table { my ($table, $kind) = @_; return $table->{$kind} // $table->{ $kind =~ s/\..*//r } }
+sub work { return of_table(\%work, kind($_[0])) // '-' }
 
 # ---------------------------------------------------------------- loops
 
@@ -125,10 +130,10 @@ sub hottest {
     for my $head (sort { $a <=> $b } keys %loop) {
         my %own = %{ $loop{$head} };
         for my $inner (grep { $_ != $head && $loop{$head}{$_} } keys %loop) {
-            delete @own{ keys %{ $loop{$inner} } } if grep { ($work{ kind($code->[$_]{text}) } // '') eq 'math' } keys %{ $loop{$inner} };
+            delete @own{ keys %{ $loop{$inner} } } if grep { work($code->[$_]{text}) eq 'math' } keys %{ $loop{$inner} };
         }
         my %count = (math => 0, memory => 0);
-        $count{ $work{ kind($code->[$_]{text}) } // '-' }++ for keys %own;
+        $count{ work($code->[$_]{text}) }++ for keys %own;
         my @score = @count{qw(math memory)};
         next unless $score[0] + $score[1];
         ($best, @best_score) = ($head, @score) if !defined $best || $score[0] > $best_score[0] || $score[0] == $best_score[0] && $score[1] > $best_score[1];
@@ -142,32 +147,39 @@ sub histogram {
     my (@texts) = @_;
     my %count;
     $count{ kind($_) }++ for @texts;
+    my $wide = max(10, map { length } keys %count);
     for my $kind (sort { $count{$b} <=> $count{$a} || $a cmp $b } keys %count) {
-        printf "  %5d  %3.0f%%  %-10s %s\n", $count{$kind}, 100 * $count{$kind} / @texts, $kind, $meaning{$kind} // '';
+        printf "  %5d  %3.0f%%  %-*s %s\n", $count{$kind}, 100 * $count{$kind} / @texts, $wide, $kind, of_table(\%meaning, $kind) // '';
     }
 }
 
-# The arithmetic and memory instructions among these, ": 4 FFMA, 8 LDG".
+# The arithmetic and memory instructions among these, ": 4 FFMA, 8 LDG"; of a loop that does nothing but wait, that.
 sub work_of {
-    my %count;
-    $count{ kind($_->{text}) }++ for @_;
-    my @kinds = grep { ($work{$_} // '-') ne '-' } keys %count;
-    @kinds = sort { $work{$a} cmp $work{$b} || $count{$b} <=> $count{$a} || $a cmp $b } @kinds;
-    return @kinds ? ', of them ' . join ', ', map { "$count{$_} $_" } @kinds : '';
+    my (%count, %of);
+    for my $text (map { $_->{text} } @_) { $count{ kind($text) }++, $of{ kind($text) } = work($text) }
+    my @kinds = grep { $of{$_} =~ /^m/ } keys %count;
+    @kinds = sort { $of{$a} cmp $of{$b} || $count{$b} <=> $count{$a} || $a cmp $b } @kinds;
+    return @kinds ? ', of them ' . join ', ', map { "$count{$_} $_" } @kinds : (grep { $_ eq 'wait' } values %of) ? ': waits' : '';
 }
 
+my %shown_of; # functions whose loop was printed, by their names without what is in < >
 sub show {
     my ($name, $arch, $code) = @_;
     pop @$code while @$code && ($code->[-1]{text} eq 'NOP' || $code->[-1]{text} =~ /^BRA 0x([0-9a-f]+)$/ && hex $1 == $code->[-1]{at}); # padding
     my %loop = loops($code);
     my @heads = sort { $a <=> $b || keys %{ $loop{$b} } <=> keys %{ $loop{$a} } } keys %loop;
-    printf "%s %s, %s: %d instructions, %s\n", $label, $name, $arch, scalar @$code, @heads == 1 ? '1 loop' : @heads . ' loops';
+    my $head = $wanted_loop ? $heads[$wanted_loop - 1] : hottest($code, %loop);
+    printf "%s %s, %s: %d instructions, %s", $label, $name, $arch, scalar @$code, @heads == 1 ? '1 loop' : @heads . ' loops';
+    if (defined $head && !$wanted_loop && !length($wanted_name // '') && $shown_of{ $name =~ s/<.*//r }++) { # another instance of a template
+        printf "; the hottest: %d%s\n", scalar keys %{ $loop{$head} }, work_of(map { $code->[$_] } keys %{ $loop{$head} });
+        return;
+    }
+    print "\n";
     for my $i (0 .. $#heads) {
         my @members = map { $code->[$_] } sort { $a <=> $b } keys %{ $loop{ $heads[$i] } };
         my $outside = grep { $_ != $heads[$i] && $loop{$_}{ $heads[$i] } } @heads;
         printf "  loop %d  %s%04x to %04x: %d instructions%s\n", $i + 1, '  ' x $outside, $members[0]{at}, $members[-1]{at}, scalar @members, work_of(@members);
     }
-    my $head = $wanted_loop ? $heads[$wanted_loop - 1] : hottest($code, %loop);
     if (!defined $head) {
         print $wanted_loop ? "  no loop $wanted_loop\n" : "  no loop with arithmetic or memory accesses: the whole kernel\n";
         histogram(map { $_->{text} } @$code) unless $wanted_loop;
@@ -196,7 +208,7 @@ sub finish {
     if ($other_pass || index($name, $wanted_name // '') < 0) {
         $passed_over++;
     } else {
-        print "\n" if $shown++;
+        print "\n" if $shown++ && !$shown_of{ $name =~ s/<.*//r };
         show($name, $arch, $code);
     }
     ($name, $code) = (undef, []);

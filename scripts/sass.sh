@@ -37,6 +37,6 @@ done
 echo
 cat <<END
 This is what was compiled, not what ran: a loop unrolled by four is passed over where it would go round less often, and a kernel may hold
-loops for several cases. LOOP=2 prints the second loop, FUNCTION=TEXT only kernels with that in their name; make profile-$step counts what
+loops for several cases. LOOP=2 prints the second loop, FUNCTION=TEXT whole loops of kernels with that in their name; make profile-$step counts what
 is executed.
 END

@@ -25,6 +25,25 @@ if [ "${B##*/}" = emu ]; then
     ok $? "of step $step, on a layer that it can do"
   done
 fi
+# What runs on a GPU, by programs that only say what they were asked: no run overwrites another's file, and step 06 has ResNet-50 in fp16 by its own choice.
+mkdir -p "$T/gpu/build/cuda"
+for f in scripts common 0?_*; do ln -s "$PWD/$f" "$T/gpu/"; done
+cat >"$T/program" <<'END'
+#!/usr/bin/env bash
+[[ " $* " == *' --which '* ]] && printf 'shape\nlayer\n' && exit
+echo "${0##*/} $*" >>asked
+while [ $# -gt 0 ]; do
+  [ "$1" = --csv ] && { echo "$2" >>written; printf 'shape,name,pass,kernel,status,us_median,floor_us,floor_share,cudnn_best_us,bound_share,note\nmb1ic8ih8oc8oh8kh1,l,fprop,%sa,right,1,1,1,1,0,\n' "${0##*/}" >"$2"; }
+  shift
+done
+echo '1 right'
+END
+chmod +x "$T/program"
+for main in 0?_*/main.c; do cp "$T/program" "$T/gpu/build/cuda/${main%%_*}"; done
+(cd "$T/gpu" && COUNT= scripts/bench.sh build/cuda >said 2>&1)
+ok $? 'a GPU: its runs' || sed 's/^/# /' "$T/gpu/said"
+[ "$(grep -c '^06 --suite resnet50 --pass fprop --dtype fp16 --batch 32 --kernel auto ' "$T/gpu/asked")" = 1 ] && [ "$(grep -c '^0[0-24] --suite resnet50' "$T/gpu/asked")" = 0 ] && [ -z "$(sort "$T/gpu/written" | uniq -d)" ]
+ok $? 'ResNet-50 in fp16 by what step 06 takes, no file written twice' || diag "$(cat "$T/gpu/asked")"
 for step in 01 04 06; do
   shape=$("$B/$step" --help | sed -n 's/^default shape: //p')
   "$B/$step" --no-time --exact >"$T/said" 2>&1 && grep -qF "$shape " "$T/said"

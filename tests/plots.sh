@@ -22,9 +22,14 @@ for picture in "$figures"/*.svg; do
   is_current . "$picture"
   ok $? "$picture shows the results as they are (else: make plots RESULTS=$results, make figures)"
 done
-names=$(cd "$figures" && for picture in *; do [[ $picture =~ ^(ladder|roofline|batch|ratio-.+)\.svg$ ]] && echo "${picture%.svg}"; done)
+names=$(cd "$figures" && for picture in *; do [[ $picture =~ ^((ladder|roofline)(-[0-9]+)?|batch|ratio-.+)\.svg$ ]] && echo "${picture%.svg}"; done)
 grep -qx ladder <<<"$names" && grep -qx roofline <<<"$names" && grep -q '^ratio-' <<<"$names" && [ -f "$figures/01-wavefronts.svg" ] && [ -f "$figures/gpu-chip.svg" ]
 ok $? "$figures has a ladder, a roofline, ratios and what chapters measure"
+for kind in ladder:ladder dense:ratio dense:roofline; do
+  grep -qx "${kind#*:}-06" <<<"$names"
+  [ $? = $([ -f $results/${kind%:*}-06.csv ]; echo $?) ]
+  ok $? "and of dense layers in fp16 a ${kind#*:}, if $results/${kind%:*}-06.csv is there"
+done
 { [ -f $results/batch.csv ] && grep -qx batch <<<"$names"; } || { [ ! -f $results/batch.csv ] && ! grep -qx batch <<<"$names"; }
 ok $? "and time against batch size, if that was measured"
 said=$(grep -l 'sha256=' docs/figures/*.svg; ls docs/figures/*.png docs/figures/*/*.png 2>/dev/null)
@@ -153,6 +158,33 @@ ok $? "ratios and their mean, every layer as often as the network has it" || dia
 for text in 29.6 7.40 740 14.8 '4.0 %' '1.0 %' '2.0 %'; do grep -q "<!-- $text -->" "$T/known/ladder.svg" || echo "$text"; done >"$T/log"
 [ ! -s "$T/log" ]
 ok $? "the ladder's rates, cuDNN's and the limit" || diag "$(cat "$T/log")"
+
+# Step 06: a ladder on its own layer, 2 x 64 x 256 x 56 x 56 x 256 x 9 products in 256 us: 925 TFLOP/s, on a linear axis; ResNet-50's layers a column for each number of images, with
+# the mean of 3 times 0.5 and once 4, (0.125 x 4)^(1/4) = 0.84.
+dense() { row "$@" | sed 's/fp32/fp16/; s/,10,/,256,/'; }
+{
+  head -n 1 "$T/known/bench.csv"
+  dense 06a mb64ic256ih56oc256oh56kh3ph1 ladder 1 1024 592
+  dense 06f mb64ic256ih56oc256oh56kh3ph1 ladder 1 256 592
+  dense 06f mb16ic64ih56oc128oh56kh3ph1 readme 1 1 2
+} >"$T/known/ladder-06.csv"
+{
+  head -n 1 "$T/known/bench.csv"
+  dense 06i mb1ic64ih56oc64oh56kh3ph1 res2_3x3 3 100 50
+  dense 06f mb1ic64ih56oc64oh56kh1 res2a_1x1 1 100 400
+  dense 06g mb32ic64ih56oc64oh56kh3ph1 res2_3x3 3 100 125
+  dense 06f mb2ic320ih64oc320oh64kh3ph1 diffusion_unet_64 1 100 777
+} >"$T/known/dense-06.csv"
+draw "$T/known" "$T/known" >"$T/log" 2>&1
+for text in 925 231 400 '25 %' '100 %' 'TFLOP/s' 'Every kernel of step 06 on one layer'; do grep -q "<!-- $text -->" "$T/known/ladder-06.svg" || echo "$text"; done >"$T/missing"
+! grep -q logarithmic "$T/known/ladder-06.svg" && [ ! -s "$T/missing" ]
+ok $? "step 06: a ladder of its own layer" || diag "$(cat "$T/log" "$T/missing")"
+shown=$(grep -oE '<!-- ((geometric mean )?[0-9.]+( .[0-9] of [0-9] layers.)?|[0-9]+ images?|06[a-z]) -->' "$T/known/ratio-06.svg" | tr -d '\n')
+[[ $shown == *'<!-- 0.50 --><!-- 06i --><!-- 1 image --><!-- geometric mean 0.84 -->'* && $shown == *'<!-- 1.25 --><!-- 06g --><!-- 32 images --><!-- geometric mean 1.25 (1 of 2 layers) -->'* && $shown != *7.77* ]]
+ok $? "its ratios: a column for each number of images" || diag "$shown"
+shown=$(grep -oE '<!-- ([0-9]+ images?|06[a-z] .*|cuDNN) -->' "$T/known/roofline-06.svg" | tr -d '\n')
+[[ $shown == '<!-- 1 image --><!-- 32 images --><!-- cuDNN --><!-- 06i  few --><!-- 06g  window --><!-- 06f  persistent -->' ]]
+ok $? "and its roofline: a panel for each" || diag "$shown"
 
 refused() { # refused TEXT MESSAGE FOLDER: exit status 2, this one line, no picture
   draw "$3" "$T/refused" >"$T/out" 2>"$T/errors"

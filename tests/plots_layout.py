@@ -46,6 +46,10 @@ def make(folder):
            for row in rows_of(plots.LAYER, "the layer", 1) if row["kernel"] == "01a" for kernel, scale in (("00a", 60), ("00b", 1))]
     write(folder / "bench.csv", cpu + [row for shape, name, count in lines for row in rows_of(shape, name, count or 1)])
     write(folder / "batch.csv", [row for n in (1, 2, 4, 8, 16, 32, 64, 128, 256) for row in rows_of(f"mb{n}ic64ih56oc128oh56kh3ph1", "", 1)])
+    write(folder / "ladder-06.csv", [row for row in rows_of(plots.LAYER_OF["06"], "ladder", 1) if (row["dtype"], row["pass"]) == ("fp16", "fprop")])
+    layers = re.findall(r'^mb16([^#"]*)n"(.*?)(?:\*(\d+))?"$', (ROOT / "common/suites/resnet50").read_text(), re.M)
+    write(folder / "dense-06.csv", [row for n in (1, 32, 256) for i, (shape, name, count) in enumerate(layers) for row in rows_of(f"mb{n}{shape}", name, count or 1)
+                                    if (row["pass"], row["kernel"]) == ("fprop", f"06{'abcdef'[i % 6]}")])
 
 
 def faults(fig):

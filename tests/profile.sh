@@ -68,6 +68,54 @@ same 'sass: loops, the hottest, its histogram, its block out of line' "$folder/o
 END
 [ "$(scripts/sass.pl 09a '' 1 <"$folder/sass" | grep -c '^  loop 1: 10 instructions')" = 1 ] && [ "$(scripts/sass.pl 09a <"$folder/sass" | grep -c '^09a ')" = 2 ]
 ok $? 'sass: another loop, another pass'
+# Two instances of a template: products of four warps by their size, a loop that only waits, an instruction that no lane executes.
+for size in 128 64; do cat <<END; done >"$folder/wgmma"
+	code for sm_90a
+		Function : tile<${size}>
+        /*0000*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R4 ;
+        /*0010*/              @!P0 BRA 0x90 ;
+        /*0020*/                   WARPGROUP.ARRIVE ;
+        /*0030*/              @!PT LDS RZ, [RZ] ;
+        /*0040*/                   HGMMA.64x${size}x16.F32 R24, gdesc[UR16], R24 ;
+        /*0050*/                   UTMALDG.4D.IM2COL [UR8], [UR30], UR18 ;
+        /*0060*/                   WARPGROUP.DEPBAR.LE gsb0, 0x0 ;
+        /*0070*/              @P1 BRA 0x0 ;
+        /*0080*/                   EXIT ;
+        /*0090*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R4 ;
+        /*00a0*/              @!P0 BRA 0x90 ;
+        /*00b0*/                   BRA 0x20 ;
+END
+scripts/sass.pl 09b <"$folder/wgmma" >"$folder/out"
+same 'sass: products by size, waits, TMA; one instance of a template, the others counted' "$folder/out" <<'END'
+09b tile<128>, sm_90a: 12 instructions, 2 loops
+  loop 1  0000 to 00b0: 11 instructions, of them 1 HGMMA.64x128x16, 1 UTMALDG.IM2COL
+  loop 2    0090 to 00a0: 2 instructions: waits
+
+  loop 1, the one with the most arithmetic of its own: 11 instructions, of them 1 HGMMA.64x128x16, 1 UTMALDG.IM2COL
+      4   36%  BRA              branch
+      2   18%  SYNCS.PHASECHK   mbarrier: is its phase over? (wait)
+      1    9%  HGMMA.64x128x16  multiply-adds of four warps, factors in shared memory (tensor core, wgmma)
+      1    9%  NOP              nothing
+      1    9%  UTMALDG.IM2COL   pixels of windows copied to shared memory by the TMA (im2col mode)
+      1    9%  WARPGROUP.ARRIVE wgmma may read the registers from here on (wgmma.fence)
+      1    9%  WARPGROUP.DEPBAR wait for products (wgmma.wait_group)
+
+    0000  SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R4
+    0010  @!P0 BRA 0x90
+    0020  WARPGROUP.ARRIVE
+    0030  @!PT LDS RZ, [RZ]
+    0040  HGMMA.64x128x16.F32 R24, gdesc[UR16], R24
+    0050  UTMALDG.4D.IM2COL [UR8], [UR30], UR18
+    0060  WARPGROUP.DEPBAR.LE gsb0, 0x0
+    0070  @P1 BRA 0x0
+    ...
+    0090  SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R4
+    00a0  @!P0 BRA 0x90
+    00b0  BRA 0x20
+09b tile<64>, sm_90a: 12 instructions, 2 loops; the hottest: 11, of them 1 HGMMA.64x64x16, 1 UTMALDG.IM2COL
+END
+[ "$(scripts/sass.pl 09b '' '' '<64>' <"$folder/wgmma" | grep -c '^    00')" = 11 ] && [ "$(scripts/sass.pl 09b '' 2 <"$folder/wgmma" | grep -c '^    00')" = 4 ]
+ok $? 'sass: an instance by its name, a loop of all of them'
 scripts/sass.pl 09a dgrad <"$folder/sass" >"$folder/out"
 ok "$([ $? -eq 3 ] && [ ! -s "$folder/out" ] && echo 0 || echo 1)" "sass: no kernel of a pass"
 out=$(echo rubbish | scripts/sass.pl 09a 2>&1)
@@ -83,23 +131,36 @@ refused 'PASS: expected fprop, dgrad or wgrad, got "all"' scripts/profile.sh bui
 mkdir -p "$folder/bin" "$folder/build/cuda" "$folder/build/results"
 cat >"$folder/bin/ncu" <<'END'
 #!/usr/bin/env bash
+if [ "$*" = --query-metrics ]; then
+  printf 'Device NVIDIA X100\n----\nMetric Name  Metric Type  Metric Unit\nl1tex__m_xbar2l1tex_read_bytes  Counter  byte\n'
+  exit
+fi
+while [ "$1" != --kernel-name ]; do shift; done
+names=${2#regex:}
+while [ "$1" != --metrics ]; do shift; done
+metrics=$2
 while [ "$1" != --log-file ]; do shift; done
 file=$2 kernel='naive' sectors=16 time=2000
 [[ "$*" == *'--kernel 02a'* ]] && kernel='tile<(int)64, (bool)1>' sectors=4.5 time=1,000
-on_host= && [[ "$*" == *'--verify host'* ]] && on_host=yes
 [[ "$*" == *'--pass dgrad'* ]] && echo '==ERROR== ERR_NVGPUCTRPERM - no permission' >"$file" && exit 1
+# It knows one of the metrics that not every ncu knows, and refuses all others.
+[[ "$metrics" == *lts__t_sectors_op_read.sum* ]] && echo '==ERROR== Failed to find metric lts__t_sectors_op_read.sum' >"$file" && exit 1
+[[ "$metrics" == *,l1tex__m_xbar2l1tex_read_bytes.sum,* ]] && bytes=3000000 || bytes=0
 shift 2
 "$@"
 stall=smsp__average_warps_issue_stalled_
 cat >"$file" <<CSV
 ==PROF== Connected
-"ID","Kernel Name","gpu__time_duration.sum","l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio","launch__registers_per_thread","sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active","${stall}long_scoreboard_per_issue_active.ratio","${stall}selected_per_issue_active.ratio","${stall}wait_per_issue_active.ratio"
-"","","ns","","register/thread","%","warp","warp","warp"
-"0","reference_kernel(conv_problem, conv_pass)","5","1","1","0","1","1","1"
-"1","void $kernel(conv_problem, const float *)","$time","$sectors","32","0","8.5","1","0.5"
+"ID","Kernel Name","gpu__time_duration.sum","l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio","launch__registers_per_thread","sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active","l1tex__m_xbar2l1tex_read_bytes.sum","${stall}long_scoreboard_per_issue_active.ratio","${stall}selected_per_issue_active.ratio","${stall}wait_per_issue_active.ratio"
+"","","ns","","register/thread","%","byte","warp","warp","warp"
 CSV
-# What the harness launches where it verifies on the GPU.
-[ "$on_host" ] || echo '"2","fill_kernel(conv_tensor)","5","1","1","0","1","1","1"' >>"$file"
+# The launches whose names it was asked for: what the harness launches is not.
+perl -ne 'BEGIN { $names = shift } my ($name) = /^"\d+","(?:void )?(\w+)/; print if $name =~ /$names/' "$names" >>"$file" <<CSV
+"0","reference_kernel(conv_problem, conv_pass)","5","1","1","0","7","1","1","1"
+"1","void $kernel(conv_problem, const float *)","$time","$sectors","32","0","$bytes","8.5","1","0.5"
+"2","fill_kernel(conv_tensor)","5","1","1","0","7","1","1","1"
+"3","void pointwise_kernel<float>(int)","5","1","1","0","7","1","1","1"
+CSV
 END
 cat >"$folder/build/cuda/01" <<'END'
 #!/usr/bin/env bash
@@ -125,6 +186,7 @@ time
   duration, us                           2.0   1.0      0.50x
 
 global memory
+  read from L2, MB                       3.0   3.0
   sectors per load                     16.00  4.50      0.28x
 
 occupancy
