@@ -149,7 +149,7 @@ plant 06c 'a stage filled while it is multiplied' 's/ptx_wgmma_wait<1>/ptx_wgmma
 plant 06c 'nobody asks whether a stage is empty' 's/      ptx_mbarrier_wait\(empty_at.*?\n//' 'race: my_fprop_kernel'
 plant 06c 'one lane of a warp arrives, all are expected' 's/    ptx_mbarrier_arrive\(empty_at/    if (threadIdx.x % 32 == 0) ptx_mbarrier_arrive(empty_at/' 'deadlock'
 plant 06c 'who loads waits before it has arrived' 's/(    ptx_mbarrier_arrive\(empty_at.*?\n)(.*?    \}\n)/$2$1/s' 'deadlock'
-plant 06c 'bytes of the pixels alone' 's/BM \* ROW, STAGE, full_at/BM * ROW, BM * ROW, full_at/' 'race: my_fprop_kernel, .*wgmma reads b: .*a copy wrote it'
+plant 06c 'bytes of the pixels alone' 's/BM \* ROW, STAGE, full_at/BM * ROW, BM * ROW, full_at/' 'race: my_fprop_kernel, .*wgmma reads [ab]: .*a copy wrote it'
 plant 06c 'as many stages as the ring has, whatever the filter' 's/step < STAGES && step < steps/step < STAGES/' 'ends while the copy issued at .* is under way'
 plant 06c 'the last product not waited for' 's/  ptx_wgmma_wait<0>\(\);\n//' 'race: my_fprop_kernel, .*the sums of a wgmma that nobody has waited for'
 
