@@ -43,7 +43,7 @@ our %measure = (
     'loads of the first and the last block, over those of an average one' => sub { my ($c) = @_; $c->{ends} },
 );
 
-# A shape for kernels that copy whole chunks of 8 channels: any that `fits` takes. $fixed: fields and their values.
+# A shape for kernels that copy whole chunks of 8 channels: any that `fits` takes.
 sub chunked_shape {
     my ($fits) = @_;
     while (1) {
