@@ -19,6 +19,7 @@ use warnings;
 use File::Temp qw(tempdir);
 use FindBin;
 use JSON::PP;
+use List::Util qw(max);
 use POSIX ();
 
 require "$FindBin::Bin/exercise_table.pl";
@@ -161,7 +162,7 @@ sub first_wrong {
     my ($out) = @_;
     my ($shape, $element, $wrong) = ('', '', '');
     for (split /\n/, $out) {
-        ($shape, $element) = ($1, '') if /^(\S.*?)  (?:fprop|dgrad|wgrad) fp32/;
+        ($shape, $element) = ($1, '') if /^(\S.*?)  (?:fprop|dgrad|wgrad) fp(?:16|32)/;
         $element ||= $1 if /^    wrong (at .*)/;
         return ("first on $shape: $1", $element) if /^  WRONG \S+: (.*)/;
     }
@@ -189,20 +190,24 @@ sub verify {
 
 sub shape { my ($l) = @_; return join '', map { defined $l->{$_} ? "$_$l->{$_}" : () } qw(mb ic ih oc kh dh ph) }
 
-sub write_suite {
-    open my $out, '>', "$folder/suite" or die;
-    my @lines = (grep({ /^[a-z]/ } split /\n/, slurp('common/suites/nasty')), @{ $row->{extra} || [] });
-    print $out "$_\n" for @lines;
-    return scalar @lines;
+# A file of shapes. Returns how many, and the options of the harness that run them.
+sub suite {
+    my ($called, @shapes) = @_;
+    open my $out, '>', "$folder/$called" or die;
+    print $out "$_\n" for @shapes;
+    return (scalar @shapes, '--suite', "$folder/$called");
 }
+
+sub listed_shapes { return suite('listed', $row->{listed} ? @{ $row->{listed} } : grep({ /^[a-z]/ } split /\n/, slurp('common/suites/nasty')), @{ $row->{extra} || [] }) }
+sub random_shapes { my ($count, $from) = @_; return $row->{random} ? suite("random$from", map { $row->{random}->() } 1 .. $count) : ($count, '--random', $count, '--seed', $from) }
 
 sub grade_results {
     my ($program) = @_;
-    my $listed = write_suite();
+    my @listed = listed_shapes();
     my @runs = (
         ['on ' . shape($row->{layer}) . ', the layer of the text', 1, '--shape', shape($row->{layer})],
-        ["on $listed shapes that break careless kernels", $listed, '--suite', "$folder/suite"],
-        ["on 60 random shapes (SEED=$seed draws them again)", 60, '--random', 60, '--seed', $seed],
+        ["on $listed[0] shapes that break careless kernels", @listed],
+        ["on 60 random shapes (SEED=$seed draws them again)", random_shapes(60, $seed)],
     );
     for my $r (@runs) {
         my ($text, @arguments) = @$r;
@@ -214,11 +219,11 @@ sub grade_results {
 # Under the checker a wrong result is news only if it was right before.
 sub grade_memory {
     my ($program) = @_;
-    my $listed = write_suite();
     my @reason;
-    for my $shapes ([$listed, '--suite', "$folder/suite"], [30, '--random', 30, '--seed', $seed + 1], [1, '--shape', shape($row->{layer})]) {
-        @reason = verify($program, {EMU_SEED => $seed + 1}, @$shapes);
-        @reason = grep { /^(out-of-bounds|uninitialised|race|block-race|misaligned|host-pointer): |divergent|deadlock|illegal|overflow/ } @reason if $failed;
+    my @shuffled = map { [{EMU_SEED => $seed + 1}, @$_] } [listed_shapes()], [random_shapes(30, $seed + 1)], [1, '--shape', shape($row->{layer})];
+    for my $run (@shuffled, $row->{engines} ? [{}, listed_shapes()] : ()) {
+        @reason = verify($program, @$run);
+        @reason = grep { /^(out-of-bounds|uninitialised|race|block-race|misaligned|host-pointer|proxy): |divergent|deadlock|illegal|overflow|is under way/ } @reason if $failed;
         last if @reason;
     }
     check(!@reason, 'no race, nothing out of bounds or uninitialised, in shuffled orders (the checker)', @reason);
@@ -236,18 +241,22 @@ sub counted {
     my $json = slurp("$folder/json");
     finish("the program ended (exit status $status) before anything was counted") if $json eq '';
     my $launches = decode_json($json);
-    my %sum = map { $_ => 0 } qw(threads bytes_loaded bytes_stored atomics requests lanes load_requests load_sectors store_requests store_sectors shared_requests shared_wavefronts shared_fewest);
+    my %sum = map { $_ => 0 } qw(threads bytes_loaded bytes_stored atomics requests lanes load_requests load_sectors store_requests store_sectors shared_requests
+        shared_wavefronts shared_fewest shared_width shared_bytes copied_in_bytes tensor_products wgmmas bytes_on_their_way);
+    $sum{element} = $row->{element} || 4;
     my ($most, @rows) = 0;
     for my $launch (@$launches) {
         my $threads = 1;
         $threads *= $_ for @{ $launch->{grid} }, @{ $launch->{block} };
         $sum{threads} = $threads if $threads > $sum{threads};
-        $sum{$_} += $launch->{$_} for qw(bytes_loaded bytes_stored);
+        $sum{$_} += $launch->{$_} for qw(bytes_loaded bytes_stored copied_in_bytes tensor_products wgmmas bytes_on_their_way);
+        $sum{shared_bytes} = max($sum{shared_bytes}, $launch->{shared_bytes} + $launch->{static_shared_bytes});
         my $seen = 0; # bytes that the counted blocks loaded
         for my $i (grep { $_->{space} =~ /^(global|shared)$/ } @{ $launch->{instructions} }) {
             push @rows, $i;
             if ($i->{space} eq 'shared') {
                 $sum{"shared_$_"} += $i->{$_} for qw(requests wavefronts);
+                $sum{shared_width} = max($sum{shared_width}, $i->{bytes}) if $i->{kind} eq 'load';
                 $sum{shared_fewest} += $i->{requests} * ($i->{bytes} > 4 ? $i->{bytes} / 4 : 1); # a wavefront moves at most 128 bytes
                 next;
             }
@@ -290,11 +299,13 @@ sub grade_counts {
     print "  counted on @{[shape($layers[0])]}, and on @{[shape($layers[1])]}:\n";
     printf "        line %-4d %-6s %-10s %9d requests of %.1f lanes, %.2f %s each\n", @$_{qw(line kind array requests)}, $_->{lanes} / $_->{requests},
         $_->{space} eq 'shared' ? ($_->{wavefronts} / $_->{requests}, 'wavefronts') : ($_->{sectors} / $_->{requests}, 'sectors') for @rows;
+    printf "        the copy engine brings %d bytes into shared memory\n", $_ for grep { $_ } $sums[0]{copied_in_bytes};
+    printf "        the tensor cores: %d multiply-adds\n", $_ for grep { $_ } $sums[0]{tensor_products};
     for my $goal (@{ $row->{goals} }) {
         my ($what, $relation, $limit) = @$goal;
         my @value = map { $measure{$what}->($sums[$_], $layers[$_], $row->{pass}) } 0, 1;
         my $good = grep({ $relation eq '>=' ? $_ >= $limit * (1 - 1e-9) : $_ <= $limit * (1 + 1e-9) } @value) == 2;
-        check($good, sprintf '%s: %s and %s, goal %s', $what, map({ 0 + sprintf '%.3g', $_ } @value), goal_text($goal));
+        check($good, sprintf '%s: %s and %s, goal %s', $what, map({ 0 + sprintf $_ < 1000 ? '%.3g' : '%.0f', $_ } @value), goal_text($goal));
     }
 }
 

@@ -3,8 +3,9 @@
 . tests/tap.inc
 emulator_only 'the counter is part of the emulator'
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-build/count/tests/hopper_window >"$log" 2>&1
+json=$(mktemp)
+trap 'rm -f "$log" "$json"' EXIT
+EMU_COUNT_JSON=$json build/count/tests/hopper_window >"$log" 2>&1
 ok $? 'the kernel is right when it is counted'
 first=$(awk '/^ok 1/ { exit } { print }' "$log")
 said() { # TEXT WHAT
@@ -19,4 +20,16 @@ said 'the copy engine: 4 copies, 16.4 kB out of shared memory, 10.8 kB into memo
 said 'distinct: 84.5 kB read, 10.8 kB written' 'the filters and the images once'
 grep -q 'store    shared            16         32  32.00  4.00 wavefronts' <<<"$first"
 ok $? 'stmatrix without bank conflicts: 4 wavefronts for 512 bytes'
+json_said() { # NAME VALUE WHAT
+  [ "$(perl -MJSON::PP -e 'local $/; print decode_json(<STDIN>)->[0]{$ARGV[0]}' "$1" <"$json")" = "$2" ]
+  ok $? "for programs, $3: $1 $2"
+}
+json_said copied_in_bytes $((18 * 8192 + 4 * 6144)) 'filters and boxes'
+json_said tensor_products $((4 * 36 * 64 * 32 * 16)) 'multiply-adds'
+json_said wgmmas 144 'products'
+json_said shared_bytes 88064 'what the launch asks for'
+json_said static_shared_bytes 40 'five mbarriers'
+# mma.m16n8k8 has half of the depth that the emulator multiplies.
+first=$(build/count/tests/emu_ldmatrix 2>&1)
+said 'the tensor cores: 1 mma, 0.001024 million multiply-adds' '16 x 8 x 8'
 done_testing

@@ -41,6 +41,10 @@ skeleton 03b 'FAIL  shared memory wavefronts over those without conflicts: 2\.31
 skeleton 04a 'FAIL  loads for each product: 1\.95 and [0-9.]+, goal at most 0\.6'
 skeleton 05a 'FAIL  integer divisions for each product: 0\.1[0-9]+ and 0\.1[0-9]+, goal at most 0\.02'
 skeleton 05b 'FAIL  threads for each output, of the kernel that loads most: 0\.0625 and 0\.0625, goal at least 0\.5'
+skeleton 06a 'FAIL  multiply-adds of the tensor cores for each product: 0 and 0, goal at least 1'
+skeleton 06b 'FAIL  shared memory wavefronts over those without conflicts: 3\.1 and [23]\.[0-9]+, goal at most 1'
+skeleton 06c 'FAIL  bytes on their way when a product is asked for: 0 and 0, goal at least 24576'
+skeleton 06d 'FAIL  loads for each product: 0\.0247 and 0\.02[0-9]*, goal at most 0\.013'
 . tests/exercises/planted.sh
 
 grade() {
@@ -79,7 +83,7 @@ refused 'FILE: no_such.cu: expected a readable file: No such file or directory' 
 refused 'FILE: expected a .cu file, got "README.md"' 01a README.md
 mkdir "$folder/folder.cu"
 refused "FILE: $folder/folder.cu: expected a readable file: Is a directory" 01a "$folder/folder.cu"
-refused 'exercise: expected one of 01a 01b 01c 02a 02b 02c 03a 03b 04a 05a 05b, got "09z"' 09z
+refused 'exercise: expected one of 01a 01b 01c 02a 02b 02c 03a 03b 04a 05a 05b 06a 06b 06c 06d, got "09z"' 09z
 SEED=x refused 'SEED: expected an integer from 1 to 999999999, got "x"' 01a
 LIMIT=0 refused 'LIMIT: expected an integer from 1 to 999999999, got "0"' 01a
 : >"$folder/empty.cu"

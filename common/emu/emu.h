@@ -203,6 +203,7 @@ unsigned emu_activemask(void);
 
 /* mma.sync.m16n8k16 of halves with sums in fp32 (mma.c): d += a b, fragments as the PTX manual draws them. */
 void emu_mma_m16n8k16(float d[4], const unsigned a[4], const unsigned b[2], const char *file, int line);
+void emu_mma_m16n8k8(float d[4], const unsigned a[2], unsigned b, const char *file, int line);
 
 /* All 32 lanes meet, as WMMA's functions want it (include/mma.h); one that has exited is a failure. Orders no memory. */
 void emu_meet_warp(const char *what, const char *file, int line);

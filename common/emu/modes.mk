@@ -72,7 +72,7 @@ $(COUNT)/tests/%: $(COUNT)/tests/%.cu.o $(LIBRARY)
 	$(call say,link $@)
 	$(Q)$(LINK)
 
-MODE_PROGRAMS := $(addprefix $(CHECK)/,$(GPU_STEPS) tests/check_tiled tests/check_late tests/check_cases tests/check_order tests/check_overlap tests/emu_wmma tests/emu_stmatrix tests/hopper_window tests/hopper_blocks tests/emu_ldmatrix tests/hopper_cluster tests/hopper_first_layer tests/hopper_wgrad tests/hopper_neighbours) $(addprefix $(COUNT)/,$(GPU_STEPS) tests/count_kernels tests/hopper_window)
+MODE_PROGRAMS := $(addprefix $(CHECK)/,$(GPU_STEPS) tests/check_tiled tests/check_late tests/check_cases tests/check_order tests/check_overlap tests/emu_wmma tests/emu_stmatrix tests/hopper_window tests/hopper_blocks tests/emu_ldmatrix tests/hopper_cluster tests/hopper_first_layer tests/hopper_wgrad tests/hopper_neighbours) $(addprefix $(COUNT)/,$(GPU_STEPS) tests/count_kernels tests/hopper_window tests/emu_ldmatrix)
 .PHONY: check
 check: $(MODE_PROGRAMS)
 	@B=$(B) REWRITE=$(REWRITE) CXX='$(MODES_CXX)' tests/run.pl tests/check_steps.sh

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Exercises with a kernel: launches it, once, on the stream; does nothing else. fp32; the layout is the exercise's. */
+/* Exercises with a kernel: launches it, once, on the stream; does nothing else. Type and layout are the exercise's. */
 cudaError_t exercise_launch(const conv_problem *p, const conv_buffers *b, cudaStream_t stream);
 
 /* Exercise 01c: sectors that all requests of 01a's fprop kernel touch together. */

@@ -16,29 +16,38 @@
 typedef struct exercise {
   const char *name, *title;
   conv_pass pass;
+  conv_dtype dtype;
   conv_layout layout;
+  int arch;                /* the lowest compute capability it needs, times ten; 0: any */
   size_t most_kernels;     /* launches, at most */
   size_t filters, results; /* the workspace has room for so many */
 } exercise;
 
 static const exercise exercises[] = {
-    {"01a", "fprop, NHWC, any shape", PASS_FPROP, LAYOUT_NHWC, 1, 0, 0},
-    {"01b", "fprop, four filters a thread", PASS_FPROP, LAYOUT_NCHW, 1, 0, 0},
-    {"02a", "dgrad, NHWC, coalesced", PASS_DGRAD, LAYOUT_NHWC, 1, 0, 0},
-    {"02b", "fprop, NHWC, four floats a load", PASS_FPROP, LAYOUT_NHWC, 1, 0, 0},
-    {"02c", "fprop, NHWC, filter rearranged", PASS_FPROP, LAYOUT_NHWC, 2, 1, 0},
-    {"03a", "fprop, a halo with holes", PASS_FPROP, LAYOUT_NCHW, 1, 0, 0},
-    {"03b", "fprop, NHWC, no bank conflicts", PASS_FPROP, LAYOUT_NHWC, 1, 0, 0},
-    {"04a", "fprop, rows roll through registers", PASS_FPROP, LAYOUT_NCHW, 1, 0, 0},
-    {"05a", "fprop, no division in the loop", PASS_FPROP, LAYOUT_NCHW, 1, 0, 0},
-    {"05b", "fprop, a sum in slices", PASS_FPROP, LAYOUT_NCHW, 2, 0, 8},
+    {"01a", "fprop, NHWC, any shape", PASS_FPROP, DTYPE_FP32, LAYOUT_NHWC, 0, 1, 0, 0},
+    {"01b", "fprop, four filters a thread", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 1, 0, 0},
+    {"02a", "dgrad, NHWC, coalesced", PASS_DGRAD, DTYPE_FP32, LAYOUT_NHWC, 0, 1, 0, 0},
+    {"02b", "fprop, NHWC, four floats a load", PASS_FPROP, DTYPE_FP32, LAYOUT_NHWC, 0, 1, 0, 0},
+    {"02c", "fprop, NHWC, filter rearranged", PASS_FPROP, DTYPE_FP32, LAYOUT_NHWC, 0, 2, 1, 0},
+    {"03a", "fprop, a halo with holes", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 1, 0, 0},
+    {"03b", "fprop, NHWC, no bank conflicts", PASS_FPROP, DTYPE_FP32, LAYOUT_NHWC, 0, 1, 0, 0},
+    {"04a", "fprop, rows roll through registers", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 1, 0, 0},
+    {"05a", "fprop, no division in the loop", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 1, 0, 0},
+    {"05b", "fprop, a sum in slices", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 2, 0, 8},
+    {"06a", "fprop, NHWC, fragments by plain loads", PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC, 80, 1, 0, 0},
+    {"06b", "fprop, NHWC, rows of 64 bytes swizzled", PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC, 80, 1, 0, 0},
+    {"06c", "fprop, NHWC, a ring of stages", PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC, 90, 1, 0, 0},
+    {"06d", "fprop, NHWC, a window that slides", PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC, 90, 1, 0, 0},
 };
 static const exercise *the;
 
 static const char *plan_exercise(const conv_operation *o, const conv_device *device, conv_plan *plan) {
-  plan->workspace_bytes = (the->filters * (size_t)problem_w_count(&o->problem) + the->results * (size_t)problem_y_count(&o->problem)) * sizeof(float);
+  plan->workspace_bytes = (the->filters * (size_t)problem_w_count(&o->problem) + the->results * (size_t)problem_y_count(&o->problem)) * dtype_bytes(the->dtype);
   return plain_plan(o, device, plan);
 }
+
+/* Tensor cores: a product of 16 products and the sum so far for each 16 channels of a tap; as many as stages of 64 channels have, zeros included. */
+static double growth_fp16(const conv_problem *p, bool random) { return growth_truncated(p->R * p->S * ((p->C / p->groups + 63) / 64) * 4.0 * 17, random); }
 
 /* Counted where the grader has put a counter in front of every division of the reader's file. The host's are not wanted. */
 uint64_t exercise_divisions;
@@ -89,7 +98,8 @@ static cudaError_t record(const conv_problem *p, const conv_buffers *b, cudaGrap
 static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const conv_problem *p = &plan->operation.problem;
   void *const tensor[3] = {b->x, b->w, b->y};
-  const size_t bytes[3] = {(size_t)problem_x_count(p) * sizeof(float), (size_t)problem_w_count(p) * sizeof(float), (size_t)problem_y_count(p) * sizeof(float)};
+  const size_t bytes[3] = {(size_t)problem_x_count(p) * dtype_bytes(the->dtype), (size_t)problem_w_count(p) * dtype_bytes(the->dtype),
+                           (size_t)problem_y_count(p) * dtype_bytes(the->dtype)};
   const int inputs[2] = {(int)pass_input_a(the->pass), (int)pass_input_b(the->pass)}, output = (int)pass_output(the->pass);
   void *kept[2] = {malloc(bytes[inputs[0]]), malloc(bytes[inputs[1]])};
   cudaError_t status = kept[0] && kept[1] ? cudaSuccess : cudaErrorMemoryAllocation;
@@ -124,11 +134,14 @@ int main(int argc, char **argv) {
                            .idea = the->title,
                            .place = ON_GPU,
                            .pass = the->pass,
-                           .dtype = DTYPE_FP32,
+                           .dtype = the->dtype,
                            .layout = the->layout,
+                           .min_arch = the->arch,
                            .plan = plan_exercise,
                            .launch = launch,
-                           .growth = the->pass == PASS_DGRAD ? plain_growth_dgrad : plain_growth_fprop};
+                           .growth = the->dtype == DTYPE_FP16  ? growth_fp16
+                                     : the->pass == PASS_DGRAD ? plain_growth_dgrad
+                                                               : plain_growth_fprop};
   const conv_kernel *const kernels[] = {&row};
   const conv_step step = {.number = the->name, .title = the->title, .kernels = kernels, .kernel_count = 1};
   const int status = step_main(&step, argc - 1, argv + 1);

@@ -17,8 +17,7 @@ static __device__ __forceinline__ void ptx_mma_m16n8k16(float (&d)[4], const uns
 /* mma.m16n8k8: the same with half the depth: the registers 0 and 1 of a, 0 of b. */
 static __device__ __forceinline__ void ptx_mma_m16n8k8(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2] PTX_CALLER) {
 #ifdef CUDA_EMULATOR
-  const unsigned half_a[4] = {a[0], a[1], 0, 0}, half_b[2] = {b[0], 0};
-  emu_mma_m16n8k16(d, half_a, half_b, file, line);
+  emu_mma_m16n8k8(d, a, b[0], file, line);
 #elif __CUDA_ARCH__ >= 800
   asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])

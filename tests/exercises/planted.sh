@@ -117,3 +117,48 @@ plant 05b 'the first slice has all the work' 's/\(stages \+ SLICES - 1\) \/ SLIC
 plant 05b 'two slices' 's/SLICES = 8/SLICES = 2/' 'FAIL  threads for each output, of the kernel that loads most: 0\.125 and 0\.125, goal at least 0\.5'
 plant 05b 'nine slices' 's/SLICES = 8/SLICES = 9/' 'out-of-bounds: slice_kernel, .* workspace, .* write'
 plant 05b 'the slices of an output beside each other' 's/float \*y = parts .*?;/float *y = parts + slice;/; s/y\[\((n \* p.K.*?)\) \* image \+ pixel % image\]/y[(($1) * image + pixel % image) * SLICES]/; s/parts\[slice \* outputs \+ i\]/parts[i * SLICES + slice]/' 'FAIL  sectors stored for every 32 outputs: 260 and 260, goal at most 36'
+
+text_06a='FAIL  right on mb1ic32ih8oc32kh3ph1'
+plant 06a 'registers 1 and 2 of a swapped' 's/row \+ 8 \* \(i % 2\)\]\[l \+ column \+ 8 \* \(i \/ 2\)/row + 8 * (i \/ 2)][l + column + 8 * (i % 2)/' "$text_06a"
+plant 06a 'registers of b eight filters apart' 's/b\[8 \* j \+ row\]\[l \+ column \+ 8 \* i\]/b[(8 * j + row + 8 * i) % BN][l + column]/' "$text_06a"
+plant 06a 'four lanes to a column, not to a row' 's/row = lane \/ 4, column = 2 \* \(lane % 4\)/row = lane % 8, column = 2 * (lane \/ 8)/' "$text_06a"
+plant 06a 'the second half of a stage forgotten' 's/l < BK; l \+= 16/l < 16; l += 16/' "$text_06a"
+plant 06a 'the eight rows of one warp for all' 's/&a\[16 \* warp\]/\&a[0]/' "$text_06a"
+plant 06a 'another order of the sum, for a and for b' 's/8 \* \(i \/ 2\)\]/8 * (1 - i \/ 2)]/; s/column \+ 8 \* i\]/column + 8 * (1 - i)]/' passed
+plant 06a 'another order of the sum, for a alone' 's/8 \* \(i \/ 2\)\]/8 * (1 - i \/ 2)]/' "$text_06a"
+plant 06a 'one half a load' 's/of_b\[i\] = .*?;/of_b[i] = __half_as_ushort(b[8 * j + row][l + column + 8 * i]) | (unsigned)__half_as_ushort(b[8 * j + row][l + column + 8 * i + 1]) << 16;/' 'FAIL  shared memory requests for every 32 products: 0\.1[0-9]+ and'
+plant 06a 'a by ldmatrix' 's/for \(int i = 0; i < 4; i\+\+\) of_a\[i\] = .*?;/ptx_ldmatrix_x4(of_a, ptx_shared_address(\&a[lane % 16][l + lane \/ 16 * 8]));/' 'FAIL  bytes of the widest load from shared memory: 16 and 16, goal at most 4'
+plant 06a 'a row of fragments for every column of tiles' 's/(    for \(int j = 0; j < TILES; j\+\+\) \{\n)/$1      for (int i = 0; i < 4; i++) of_a[i] = *(volatile const unsigned *)\&a[row + 8 * (i % 2)][l + column + 8 * (i \/ 2)];\n/' 'FAIL  shared memory requests for every 32 products: 0\.1[0-9]+ and'
+plant 06a 'rows of 64 bytes' 's/PITCH = BK \+ 8/PITCH = BK/' 'FAIL  shared memory wavefronts over those without conflicts: [2-9]'
+
+plant 06b 'one row at a time, as for rows of 128 bytes' 's/row \/ 2 % 4/row % 4/' 'FAIL  shared memory wavefronts over those without conflicts: 1\.[0-9]+ and'
+plant 06b 'the swizzle of rows of 128 bytes' 's/row \/ 2 % 4/row % 8/' 'FAIL  right on mb1ic32ih8oc64kh3ph1'
+plant 06b 'the stage alone' 's/\(chunk \^ pixel % 8\)/chunk/' 'FAIL  shared memory wavefronts over those without conflicts: 1\.[0-9]+ and'
+plant 06b 'the results alone' 's/\(chunk \^ row \/ 2 % 4\)/chunk/' 'FAIL  shared memory wavefronts over those without conflicts: [23]'
+plant 06b 'longer rows' 's/STAGE_ROW = 2 \* BK, RESULT_ROW = 2 \* BN/STAGE_ROW = 2 * BK + 16, RESULT_ROW = 2 * BN + 16/; s/\(chunk \^ .*?\) \* 16/chunk * 16/g' 'FAIL  bytes of a block.s shared memory: 10240 and 10240, goal at most 8192'
+plant 06b 'results permuted by their store alone' 's/\(shared \+ result_place\(pixel, chunk\)\)/(shared + pixel * RESULT_ROW + chunk * 16)/' 'FAIL  right on mb1ic32ih8oc64kh3ph1'
+plant 06b 'a sum in place of an exclusive or' 's/\(chunk \^ row \/ 2 % 4\)/(chunk + row \/ 2) % 4/; s/\(chunk \^ pixel % 8\)/(chunk + pixel) % 8/' passed
+
+simple_06c='s/  if \(threadIdx.x == 0\)\n    for \(int step = 0; step < STAGES.*?  ptx_wgmma_wait<0>\(\);\n/  if (threadIdx.x == 0) for (int step = 0; step < STAGES - 1 \&\& step < steps; step++) load(step);\n  for (int step = 0; step < steps; step++) {\n    if (threadIdx.x == 0 \&\& step + STAGES - 1 < steps) load((step + STAGES - 1) % STAGES);\n    const ptx_shared stage = stages + step % STAGES * STAGE;\n    ptx_mbarrier_wait(full_at + 8 * (step % STAGES), step \/ STAGES \& 1);\n    multiply<false>(sum, stage, stage + BM * ROW);\n    ptx_wgmma_wait<0>();\n    __syncthreads();\n  }\n/s;'
+plant 06c 'three stages, and the block meets at every step' "$simple_06c s/STAGES = 4/STAGES = 3/" passed
+plant 06c 'two stages' "$simple_06c s/STAGES = 4/STAGES = 2/" 'FAIL  bytes on their way when a product is asked for: 14564 and 1[0-9]+, goal at least 24576'
+plant 06c 'four stages, each asked for when it is needed' "$simple_06c s/step < STAGES - 1 &&/false \\&\\&/; s/step \\+ STAGES - 1/step/g" 'FAIL  bytes on their way when a product is asked for: 0 and 0, goal'
+plant 06c 'the parity of the first round' 's/step \/ STAGES & 1\)/0)/' 'deadlock: no thread of block'
+plant 06c 'the parity of the step' 's/full_at \+ 8 \* number, step \/ STAGES & 1/full_at + 8 * number, step \& 1/' 'deadlock: no thread of block'
+plant 06c 'a stage filled while it is multiplied' 's/ptx_wgmma_wait<1>/ptx_wgmma_wait<2>/' 'race: my_fprop_kernel'
+plant 06c 'nobody asks whether a stage is empty' 's/      ptx_mbarrier_wait\(empty_at.*?\n//' 'race: my_fprop_kernel'
+plant 06c 'one lane of a warp arrives, all are expected' 's/    ptx_mbarrier_arrive\(empty_at/    if (threadIdx.x % 32 == 0) ptx_mbarrier_arrive(empty_at/' 'deadlock'
+plant 06c 'who loads waits before it has arrived' 's/(    ptx_mbarrier_arrive\(empty_at.*?\n)(.*?    \}\n)/$2$1/s' 'deadlock'
+plant 06c 'bytes of the pixels alone' 's/BM \* ROW, STAGE, full_at/BM * ROW, BM * ROW, full_at/' 'race: my_fprop_kernel, .*wgmma reads [ab]: .*a copy wrote it'
+plant 06c 'as many stages as the ring has, whatever the filter' 's/step < STAGES && step < steps/step < STAGES/' 'ends while the copy issued at .* is under way'
+plant 06c 'the last product not waited for' 's/  ptx_wgmma_wait<0>\(\);\n//' 'race: my_fprop_kernel, .*the sums of a wgmma that nobody has waited for'
+
+plant 06d 'a box for each row of the filter' 's/\(tap == 0 \? (t.height \* t.pitch \* ROW) : 0\)/(s == 0 ? $1 : 0)/; s/if \(tap == 0\) (ptx_tensor_load.*?)first_p - p.pad_top/if (s == 0) $1first_p + r * p.dil_h - p.pad_top/; s/r \* p.dil_h \* t.pitch \+ s/s/; s/t.height = .*?;/t.height = t.rows;/' 'FAIL  loads for each product: 0\.015[0-9]* and 0\.014[0-9]*, goal at most 0\.013'
+plant 06d 'the halo once on the layer of the text only' 's/tap == 0/(tap == 0 || p.H != 14)/g' 'FAIL  loads for each product: 0\.0122 and 0\.0[2-9]'
+plant 06d 'rows as long as those of y' 's/t.pitch = .*?;/t.pitch = p->Q;/' 'FAIL  right on mb1ic64ih14oc64kh3ph1'
+plant 06d 'taps as if there were no dilation' 's/r \* p.dil_h \* t.pitch \+ s \* p.dil_w\)/r * t.pitch + s)/' 'FAIL  right on 16 shapes'
+plant 06d 'no room for what the last tap reads' 's/return \(MOST_N .*?;/return MOST_N * ROW;/' 'out-of-bounds: my_fprop_kernel, .*wgmma reads b'
+plant 06d 'the bytes of the box expected for every tap' 's/\(tap == 0 \? (t.height \* t.pitch \* ROW) : 0\)/$1/' 'deadlock'
+plant 06d 'nothing behind the box' 's/  for \(int i = threadIdx.x; i < bytes.*?\n//' 'uninitialised: my_fprop_kernel'
+plant 06d 'no fence behind the results' 's/(put_turned.*?\n)  ptx_fence_proxy_async\(\);\n/$1/' 'proxy: my_fprop_kernel, .*a store from it, with no fence'
+plant 06d 'results over pixels that are still read' 's/    ptx_wgmma_wait<0>\(\);\n    __syncthreads\(\);.*?\n/    ptx_wgmma_wait<0>();\n/' 'race: my_fprop_kernel'

@@ -55,13 +55,24 @@ void emu_step_make_ready(emu_worker *w, emu_thread *t);
 emu_thread *emu_step_take_ready(emu_worker *w);
 void emu_step_log(emu_worker *w, const emu_touch *touch);
 
+/* What the engines did in a launch, all lines together. */
+typedef struct emu_engine_sums {
+  uint64_t copied_in, products; /* bytes into shared memory; multiply-adds of the tensor cores */
+  uint64_t wgmmas,
+      on_their_way; /* and bytes that the block's mbarriers were due when one was asked for, nobody having waited for them yet; of all wgmmas together */
+} emu_engine_sums;
+
 /* count_engines.c */
 void emu_count_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
 void emu_count_store_issued(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number);
 void emu_count_bulk_global(const void *address, size_t bytes, bool writes, emu_site where);
 void emu_count_wgmma_issued(const struct emu_wgmma_record *what, unsigned group, emu_site where);
+void emu_count_mma_issued(unsigned products, emu_site where);
+void emu_count_mbarrier_passed(emu_thread *t, uint32_t mbarrier);
+void emu_count_engines_begin_block(void);
 void emu_count_engines_forget(void);
 void emu_count_engines_print(double flops); /* of the problem; 0: unknown */
+emu_engine_sums emu_count_engines_sums(void);
 
 void emu_count_global(const void *address, size_t bytes, bool writes); /* count_launch.c: into the totals, by nobody's request */
 void emu_count_source_text(const char *file, int line, char *text, size_t room);
@@ -89,7 +100,7 @@ typedef struct emu_counted {
   const char *name;
   emu_site where;
   dim3 grid, block;
-  size_t shared_bytes;
+  size_t shared_bytes, static_shared;
   double flops;      /* 0: nobody said */
   const char *whose; /* "": nobody said */
   uint64_t blocks;

@@ -7,7 +7,7 @@
 #include "common/emu/run/wgmma_product.h"
 
 enum { MOST = 256 };
-typedef enum { COPY_IN, COPY_OUT, PRODUCT } engine_work;
+typedef enum { COPY_IN, COPY_OUT, PRODUCT /* of a warpgroup */, WARP_PRODUCT } engine_work;
 
 typedef struct engine_row {
   emu_site where;
@@ -17,7 +17,23 @@ typedef struct engine_row {
 
 static engine_row rows[MOST];
 static int count;
+static uint64_t wgmmas, on_their_way;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Of mbarriers of this worker's blocks the bytes that have been asked for since somebody last waited there. */
+typedef struct due {
+  const emu_block *block;
+  uint32_t mbarrier, bytes;
+} due;
+static __thread due dues[MOST];
+static __thread int due_count;
+
+/* Its place, or due_count. */
+static int due_at(const emu_block *block, uint32_t mbarrier) {
+  int i = 0;
+  while (i < due_count && !(dues[i].block == block && dues[i].mbarrier == mbarrier)) i++;
+  return i;
+}
 
 /* The row of a line; called with the lock. */
 static engine_row *row_of(emu_site where, engine_work work) {
@@ -36,8 +52,17 @@ static void add(emu_site where, engine_work work, uint64_t times, uint64_t share
 }
 
 void emu_count_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where) {
-  (void)block, (void)shared, (void)mbarrier;
+  (void)shared;
   add(where, COPY_IN, 1, bytes, 0, 0);
+  const int at = due_at(block, mbarrier);
+  if (at == MOST) return;
+  if (at == due_count) dues[due_count++] = (due){block, mbarrier, 0};
+  dues[at].bytes += bytes;
+}
+
+void emu_count_mbarrier_passed(emu_thread *t, uint32_t mbarrier) {
+  const int at = due_at(t->block, mbarrier);
+  if (at < due_count) dues[at] = dues[--due_count];
 }
 
 void emu_count_store_issued(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number) {
@@ -52,10 +77,28 @@ void emu_count_bulk_global(const void *address, size_t bytes, bool writes, emu_s
 
 void emu_count_wgmma_issued(const emu_wgmma_record *what, unsigned group, emu_site where) {
   (void)group;
+  uint64_t due_here = 0;
+  for (int i = 0; i < due_count; i++) due_here += dues[i].block == emu_self->block ? dues[i].bytes : 0;
   add(where, PRODUCT, 1, 0, 0, 64 * 16 * (uint64_t)what->n);
+  pthread_mutex_lock(&lock);
+  wgmmas++, on_their_way += due_here;
+  pthread_mutex_unlock(&lock);
 }
 
-void emu_count_engines_forget(void) { count = 0; }
+void emu_count_mma_issued(unsigned products, emu_site where) { add(where, WARP_PRODUCT, 1, 0, 0, products); }
+
+void emu_count_engines_begin_block(void) { due_count = 0; }
+
+void emu_count_engines_forget(void) { count = 0, wgmmas = on_their_way = 0; }
+
+emu_engine_sums emu_count_engines_sums(void) {
+  emu_engine_sums sums = {.wgmmas = wgmmas, .on_their_way = on_their_way};
+  for (int i = 0; i < count; i++) {
+    sums.products += rows[i].products;
+    if (rows[i].work == COPY_IN) sums.copied_in += rows[i].shared_bytes;
+  }
+  return sums;
+}
 
 void emu_count_engines_print(double flops) {
   double issued = 0;
@@ -65,7 +108,8 @@ void emu_count_engines_print(double flops) {
     emu_count_source_text(r->where.file, r->where.line, text, sizeof text);
     printf("  %s:%d: %s\n", r->where.file, r->where.line, text);
     const double times = (double)r->times;
-    if (r->work == PRODUCT) printf("    the tensor cores: %.0f wgmma, %.4g million multiply-adds\n", times, (double)r->products / 1e6);
+    if (r->work == PRODUCT || r->work == WARP_PRODUCT)
+      printf("    the tensor cores: %.0f %s, %.4g million multiply-adds\n", times, r->work == PRODUCT ? "wgmma" : "mma", (double)r->products / 1e6);
     else
       printf("    the copy engine: %.0f copies, %.1f kB %s shared memory, %.1f kB %s memory%s\n", times, (double)r->shared_bytes / 1e3,
              r->work == COPY_IN ? "into" : "out of", (double)r->global_bytes / 1e3, r->work == COPY_IN ? "from" : "into",

@@ -60,6 +60,7 @@ static bool is_sample(uint64_t index, uint64_t blocks) {
 static void launch_begin(emu_launch *launch) {
   const emu_call *call = &launch->call;
   if (!is_new(call)) return;
+  emu_count_engines_forget();
   current = calloc(1, sizeof *current);
   if (current == NULL) emu_no_memory();
   *current = (emu_counted){.name = call->name,
@@ -104,10 +105,10 @@ static void launch_end(emu_launch *launch) {
     memset(c, 0, sizeof *c);
   }
   if (!launch->failed) {
+    current->static_shared = launch->static_shared;
     emu_count_print(current);
     emu_count_json(current);
   }
-  emu_count_engines_forget();
   free(current);
   current = NULL;
 }
@@ -135,6 +136,7 @@ static void worker_end(emu_worker *w) {
 }
 
 static void block_begin(emu_worker *w) {
+  emu_count_engines_begin_block();
   if (counting == NULL) return;
   const uint3 b = w->block->index;
   const dim3 grid = w->launch->call.grid;
@@ -245,5 +247,7 @@ const emu_tool emu_counter_tool = {
     .bulk_issued = emu_count_bulk_issued,
     .bulk_global = emu_count_bulk_global,
     .store_issued = emu_count_store_issued,
+    .mbarrier_passed = emu_count_mbarrier_passed,
     .wgmma_issued = emu_count_wgmma_issued,
+    .mma_issued = emu_count_mma_issued,
 };

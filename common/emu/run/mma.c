@@ -7,6 +7,7 @@
 typedef struct mma {
   float *d;
   const unsigned *a, *b;
+  unsigned depth;
 } mma;
 
 static const emu_mma_way *fastest;
@@ -27,6 +28,7 @@ static void execute_m16n8k16(emu_warp *warp, unsigned lanes) {
     for (unsigned i = 0; i < 2; i++) memcpy(&m16n8k16.d.at[g + 8 * i][2 * t], &m->d[2 * i], 2 * sizeof *m->d);
   }
   fastest->multiply(&m16n8k16);
+  EMU_TELL(mma_issued, 16 * 8 * ((const mma *)warp->operands[0])->depth, warp->threads[0].where);
   for (unsigned lane = 0; lane < EMU_WARP; lane++) {
     const mma *m = warp->operands[lane];
     for (unsigned i = 0; i < 2; i++) memcpy(&m->d[2 * i], &m16n8k16.d.at[lane / 4 + 8 * i][2 * (lane % 4)], 2 * sizeof *m->d);
@@ -34,7 +36,14 @@ static void execute_m16n8k16(emu_warp *warp, unsigned lanes) {
 }
 
 void emu_mma_m16n8k16(float d[4], const unsigned a[4], const unsigned b[2], const char *file, int line) {
-  mma m = {d, a, b};
+  mma m = {d, a, b, 16};
+  emu_meet(0xffffffff, &m, execute_m16n8k16, "mma.sync", file, line);
+}
+
+/* The other half of its depth is zeros here. */
+void emu_mma_m16n8k8(float d[4], const unsigned a[2], unsigned b, const char *file, int line) {
+  const unsigned half_a[4] = {a[0], a[1], 0, 0}, half_b[2] = {b, 0};
+  mma m = {d, half_a, half_b, 8};
   emu_meet(0xffffffff, &m, execute_m16n8k16, "mma.sync", file, line);
 }
 

@@ -37,6 +37,9 @@ typedef struct emu_tool {
   void (*atomic_begin)(const void *address, size_t bytes, const void *pc);
   void (*atomic_end)(void);
 
+  /* A warp has multiplied by mma.sync or WMMA: so many multiply-adds. */
+  void (*mma_issued)(unsigned products, emu_site where);
+
   /* While w->stepping: t can go on; which of them goes on now? */
   void (*make_ready)(emu_worker *w, emu_thread *t);
   emu_thread *(*take_ready)(emu_worker *w);
