@@ -64,7 +64,7 @@ static reported report_of(bool with_fused, const cudnn_figures *fused) {
   const machine m = {.device.name = "GPU"};
   const conv_problem p = problem_of("mb2ic8ih9oc16kh3ph1");
   const contender time = {.median_us = 25, .min_us = 25, .p90_us = 25, .count = 1};
-  cudnn_figures bare = {.version = 91900, .best_us = 30, .best_plan = "eng1", .note = "searched"};
+  cudnn_figures bare = {.version = 91900, .best_us = 30, .best_plan = "eng1", .best_early_share = 1, .note = "searched"};
   const result_row row = {
       .kernel = &kernel, .problem = &p, .operation.problem = p, .status = RESULT_RIGHT, .timed = true, .time = &time, .cudnn = &bare, .fused = fused};
   char error[512] = "", csv[] = "/tmp/cudnn-XXXXXX", json[] = "/tmp/cudnn-XXXXXX", *text;
@@ -95,12 +95,21 @@ static int commas(const char *line) {
 }
 
 static void reports(void) {
-  cudnn_figures fused = {
-      .version = 91900, .best_us = 20, .best_plan = "eng3_k24=1@fp16", .best_plain_share = 0.5, .search = "timed=9;cut=0", .note = "searched"};
+  cudnn_figures fused = {.version = 91900,
+                         .best_us = 20,
+                         .best_plan = "eng3_k24=1@fp16",
+                         .best_plain_share = 0.5,
+                         .best_early_share = 0.6,
+                         .search = "timed=9;cut=0",
+                         .note = "searched"};
   reported r = report_of(false, NULL);
   ok(!strstr(r.csv, "fused") && strstr(r.csv, ",ratio_heur,note\n") && ends_with(r.csv, ",\"\"\n") && !strstr(r.json, "fused") && !strstr(r.text, "bias"),
      "a report that was not asked for it says nothing of it");
   r = report_of(true, &fused);
+  ok(strstr(r.text, "searched), launched early\n") && strstr(r.json, "\"cudnn_best_plan\": \"eng1\", \"cudnn_early_share\": 1,"),
+     "bare plans whose launches begin early");
+  ok(strstr(r.text, "searched), 60 % of its kernels launched early\n") && strstr(r.text, "(min 25.0, p90 25.0)") && strstr(r.json, "\"early_share\": 0,"),
+     "others, three in five; our kernel, none");
   ok(strstr(r.csv, ",note,cudnn_fused_us,cudnn_fused_plan,cudnn_fused_plain_share,cudnn_fused_search,ratio_fused\n") &&
          strstr(r.csv, ",30.000,eng1,0.0000,,,1.2000,,\"\",") && ends_with(r.csv, ",\"\",20.000,eng3_k24=1@fp16,0.5000,timed=9;cut=0,0.8000\n") &&
          commas(r.csv) == commas(strchr(r.csv, '\n') + 1),

@@ -202,6 +202,15 @@ static void test_graphs() {
   cudaGraphGetNodes(graph, nodes, &count);
   for (int i = 0; i < 3; i++) cudaGraphNodeGetType(nodes[i], &types[i]);
   ok(types[0] == cudaGraphNodeTypeKernel && types[1] == cudaGraphNodeTypeMemcpy && types[2] == cudaGraphNodeTypeKernel, "of the right types");
+  cudaGraphNode_t from[3], to[3];
+  cudaGraphEdgeData edges[3];
+  size_t edge_count = 0;
+  cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &edge_count);
+  ok(edge_count == 2 && cudaGraphGetEdges(graph, from, nullptr, edges, &edge_count) == cudaErrorInvalidValue, "and two edges");
+  edge_count = 3, cudaGetLastError();
+  ok(cudaGraphGetEdges(graph, from, to, edges, &edge_count) == cudaSuccess && edge_count == 2 && from[1] == nodes[1] && to[1] == nodes[2] && !from[2] &&
+         edges[0].type == cudaGraphDependencyTypeDefault,
+     "in a row, none of them programmatic");
   cudaKernelNodeParams params;
   const char *name = "";
   cudaGraphKernelNodeGetParams(nodes[0], &params);

@@ -145,6 +145,7 @@ typedef struct cudnn_figures {
   double best_us, heuristic_us;
   char best_plan[CUDNN_TAG], best_notes[CUDNN_NOTES], heuristic_plan[CUDNN_TAG];
   double best_plain_share;   /* the best plan's largest error, in bounds of a plain fp32 sum */
+  double best_early_share;   /* of its kernels, those that begin early (contender's early_share) */
   char search[CUDNN_SEARCH]; /* what became of all plans */
   char note[256];            /* for the reader: how many plans were looked at, or why there are none */
 } cudnn_figures;

@@ -76,6 +76,7 @@ cudnn_figures cudnn_trial_figures(const cudnn_trial *c, const contender contende
   f.best_us = contenders[best].median_us;
   memcpy(f.best_plan, b->plan[best].tag, sizeof f.best_plan);
   f.best_plain_share = b->plan[best].plain_share;
+  f.best_early_share = contenders[best].early_share;
   memcpy(f.search, b->search, sizeof f.search);
   memcpy(f.best_notes, b->plan[best].notes, sizeof f.best_notes);
   if (b->heuristic >= 0 && !c->turn[b->heuristic].wrong) {

@@ -217,12 +217,13 @@ static void json_row(report *r, const result_row *row, const figures *f) {
     if (t->warm_us > 0) fprintf(out, ", \"us_warm\": %.3f", t->warm_us);
     if (t->clock_mhz > 0) fprintf(out, ", \"sm_clock_mhz\": %.0f", t->clock_mhz);
     if (t->power_watts > 0) fprintf(out, ", \"power_w\": %.0f", t->power_watts);
+    fprintf(out, ", \"early_share\": %.4g", t->early_share);
     if (row->cudnn && row->cudnn->version)
       fprintf(out,
-              ", \"cudnn\": \"%s\", \"cudnn_best_us\": %.3f, \"cudnn_best_plan\": \"%s\", \"cudnn_plain_share\": %.4f, \"cudnn_heur_us\": %.3f, "
-              "\"cudnn_heur_plan\": \"%s\", \"cudnn_search\": \"%s\"",
-              f->cudnn, row->cudnn->best_us, row->cudnn->best_plan, row->cudnn->best_plain_share, row->cudnn->heuristic_us, row->cudnn->heuristic_plan,
-              row->cudnn->search);
+              ", \"cudnn\": \"%s\", \"cudnn_best_us\": %.3f, \"cudnn_best_plan\": \"%s\", \"cudnn_early_share\": %.4g, \"cudnn_plain_share\": %.4f, "
+              "\"cudnn_heur_us\": %.3f, \"cudnn_heur_plan\": \"%s\", \"cudnn_search\": \"%s\"",
+              f->cudnn, row->cudnn->best_us, row->cudnn->best_plan, row->cudnn->best_early_share, row->cudnn->best_plain_share, row->cudnn->heuristic_us,
+              row->cudnn->heuristic_plan, row->cudnn->search);
     fused_json(out, row);
     fprintf(out, ", \"samples_us\": [");
     for (int i = 0; i < t->count; i++) fprintf(out, "%s%.3f", i ? ", " : "", t->samples[i]);
@@ -255,6 +256,7 @@ void report_row(report *r, const result_row *row) {
     if (row->timed) {
       fprintf(out, "  %10.1f us (min %.1f, p90 %.1f", row->time->median_us, row->time->min_us, row->time->p90_us);
       if (row->time->warm_us > 0) fprintf(out, ", warm %.1f", row->time->warm_us);
+      print_early(out, row->time->early_share);
       fprintf(out, ")  %.3g TFLOP/s", f.tflops);
       if (f.floor_us > 0) fprintf(out, "  %.3g %% of the limit", 100 * f.floor_share);
       if (row->kernel->place == ON_CPU && f.floor_share > 1) fprintf(out, " (more than the limit measured at the start: was something else running then?)");

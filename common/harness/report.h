@@ -65,6 +65,8 @@ void report_cudnn(report *r, const cudnn_figures *c, const cudnn_figures *fused)
 extern const char fused_columns[];
 void fused_csv(FILE *out, const result_row *row);
 void fused_json(FILE *out, const result_row *row);
+/* ", launched early" where kernels begin before the one before them has ended, all of them or a share. */
+void print_early(FILE *out, double share);
 /* Ends the files and prints the count. Returns the exit status: 0, or 1 if a result was wrong or not verified or a file could not be written. */
 int report_close(report *r);
 /* Ends a report of bad input: nothing is left behind. */

@@ -18,6 +18,11 @@ void fused_json(FILE *out, const result_row *row) {
             f->best_plan, f->best_plain_share, f->search);
 }
 
+void print_early(FILE *out, double share) {
+  if (share >= 1) fprintf(out, ", launched early");
+  else if (share > 0) fprintf(out, ", %.0f %% of its kernels launched early", 100 * share);
+}
+
 static void print_figures(FILE *out, const char *which, const cudnn_figures *c) {
   if (!c->version) {
     fprintf(out, "  %s: %s\n", which, c->note);
@@ -25,6 +30,7 @@ static void print_figures(FILE *out, const char *which, const cudnn_figures *c) 
   }
   fprintf(out, "  %s best %.1f us (%s%s%s; error %.2g of a plain sum's bound; %s)", which, c->best_us, c->best_plan, c->best_notes[0] ? ": " : "",
           c->best_notes, c->best_plain_share, c->note);
+  print_early(out, c->best_early_share);
   if (c->heuristic_us > 0) fprintf(out, ", heuristic %.1f us (%s)", c->heuristic_us, c->heuristic_plan);
   fprintf(out, "\n");
 }

@@ -78,12 +78,32 @@ static cudaError_t enqueue_all(const contender *c, int first, int launches, int 
   return status;
 }
 
-static cudaError_t capture(cudaGraphExec_t *exec, const contender *c, int launches, int sets, cudaStream_t stream) {
+#if CUDART_VERSION < 13000
+#define cudaGraphGetEdges cudaGraphGetEdges_v2 /* as CUDA 12.3 to 12.9 call it */
+#endif
+
+/* Of a graph's edges those that are programmatic: of launches captured in a row, those that begin early (programmatic dependent launch). 0 where the driver
+ * does not tell. */
+static double find_early_share(cudaGraph_t graph) {
+  size_t count = 0, early = 0;
+  if (cudaGraphGetEdges(graph, NULL, NULL, NULL, &count)) cudaGetLastError(), count = 0;
+  cudaGraphNode_t *nodes = malloc((2 * count + 1) * sizeof *nodes);
+  cudaGraphEdgeData *edges = malloc((count + 1) * sizeof *edges);
+  if (!nodes || !edges) count = 0;
+  if (count > 0 && cudaGraphGetEdges(graph, nodes, nodes + count, edges, &count)) cudaGetLastError(), count = 0;
+  for (size_t i = 0; i < count; i++) early += edges[i].type == cudaGraphDependencyTypeProgrammatic;
+  free(nodes), free(edges);
+  return count > 0 ? (double)early / (double)count : 0;
+}
+
+/* early_share: NULL or its result. */
+static cudaError_t capture(cudaGraphExec_t *exec, const contender *c, int launches, int sets, cudaStream_t stream, double *early_share) {
   cudaGraph_t graph = NULL;
   cudaError_t status = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
   if (!status) status = enqueue_all(c, 0, launches, sets, stream);
   const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
   if (!status) status = ended;
+  if (!status && early_share) *early_share = find_early_share(graph);
   if (!status) status = cudaGraphInstantiate(exec, graph, 0);
   if (graph) cudaGraphDestroy(graph);
   return status;
@@ -119,8 +139,8 @@ static cudaError_t get_ready(const stage *s, contender *c, player *p) {
     p->launches = launches_per_sample(c, LEAST_LAUNCHES);
   } else {
     p->launches = (LEAST_LAUNCHES + s->sets - 1) / s->sets * s->sets;
-    status = capture(&p->cold, c, p->launches, s->sets, s->stream);
-    if (!status) status = capture(&p->warm, c, p->launches, 1, s->stream);
+    status = capture(&p->cold, c, p->launches, s->sets, s->stream, &c->early_share);
+    if (!status) status = capture(&p->warm, c, p->launches, 1, s->stream, NULL);
     if (status) c->failed = true;
   }
   for (double spent = 0; spent < warm_up_seconds && !status; spent += 1e-6 * us * p->launches) status = play(s, c, p, false, READ_POWER, &us);

@@ -27,6 +27,7 @@ typedef struct contender {
   double warm_us;     /* median over one buffer set again and again: everything that fits stays in the cache; 0: not measured */
   double clock_mhz;   /* median of the clocks read while a sample of its own ran; 0: unknown, or every sample had ended before the answer came */
   double power_watts; /* at the end of its own warm-up; 0: unknown */
+  double early_share; /* of the kernels after the first of a sample's graph: may begin before the one before them has ended; 0: also where there is no graph */
   bool failed;        /* the call that returned the error was this one's */
 } contender;
 

@@ -159,6 +159,23 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
   return cudaSuccess;
 }
 
+/* The nodes stand in one row. */
+cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, cudaGraphEdgeData *data, size_t *count) {
+  if (graph == NULL || count == NULL || (from == NULL) != (to == NULL) || (from == NULL) != (data == NULL))
+    return emu_error(cudaErrorInvalidValue); /* with no data CUDA answers only where no edge has any */
+  const size_t edges = graph->count > 0 ? graph->count - 1 : 0;
+  struct CUgraphNode_st *node = graph->first;
+  for (size_t i = 0; from != NULL && i < *count; i++) { /* surplus entries are set to NULL */
+    const bool there = i < edges;
+    from[i] = there ? node : NULL, to[i] = there ? node->next : NULL;
+    const bool early = there && node->work.type == cudaGraphNodeTypeKernel && node->next->work.type == cudaGraphNodeTypeKernel && node->next->work.call.early;
+    data[i] = early ? (cudaGraphEdgeData){.from_port = 1, .type = cudaGraphDependencyTypeProgrammatic} : (cudaGraphEdgeData){.from_port = 0};
+    if (there) node = node->next;
+  }
+  if (from == NULL || *count > edges) *count = edges;
+  return cudaSuccess;
+}
+
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type) {
   if (node == NULL || type == NULL) return emu_error(cudaErrorInvalidValue);
   *type = node->work.type;
