@@ -181,7 +181,7 @@ $(B)/tools/graph: $(B)/common/tools/graph.c.o $(B)/all_steps.c.o $(filter-out %/
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK)
-$(B)/tests/graph: $(B)/tests/graph.c.o $(filter-out %/main.c.o,$(call step_objects,04) $(call step_objects,05) $(call step_objects,06)) $(LIBRARY)
+$(B)/tests/graph $(B)/tests/early: $(B)/tests/%: $(B)/tests/%.c.o $(filter-out %/main.c.o,$(call step_objects,04) $(call step_objects,05) $(call step_objects,06)) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK)

@@ -58,6 +58,12 @@ $(CHECK)/tests/%: $(CHECK)/tests/%.cu.o $(LIBRARY)
 	$(call say,link $@)
 	$(Q)$(LINK)
 
+# A test in C with a step's kernels.
+$(CHECK)/tests/early: $(B)/tests/early.c.o $(filter-out %/main.c.o,$(call mode_objects,check,06)) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,link $@)
+	$(Q)$(LINK)
+
 # How the tests compile a kernel for the checker: a command line that wants "in.cu.cpp -o out.o"; and link it, with the harness's compiler. They and the grader
 # of exercises link hundreds of programs that run once: by gold, where it is here, in half the time.
 QUICK_LINK = $(CXX) $(OPENMP) $(shell echo 'int main(void){return 0;}' | $(CXX) -fuse-ld=gold -x c++ - -o /dev/null 2>/dev/null && echo -fuse-ld=gold) $(LDFLAGS)
@@ -72,7 +78,7 @@ $(COUNT)/tests/%: $(COUNT)/tests/%.cu.o $(LIBRARY)
 	$(call say,link $@)
 	$(Q)$(LINK)
 
-MODE_PROGRAMS := $(addprefix $(CHECK)/,$(GPU_STEPS) tests/check_tiled tests/check_late tests/check_cases tests/check_order tests/check_overlap tests/emu_wmma tests/emu_stmatrix tests/hopper_window tests/hopper_blocks tests/emu_ldmatrix tests/hopper_cluster tests/hopper_first_layer tests/hopper_wgrad tests/hopper_neighbours) $(addprefix $(COUNT)/,$(GPU_STEPS) tests/count_kernels tests/hopper_window tests/emu_ldmatrix)
+MODE_PROGRAMS := $(addprefix $(CHECK)/,$(GPU_STEPS) tests/check_tiled tests/check_late tests/check_cases tests/check_order tests/check_overlap tests/early tests/emu_wmma tests/emu_stmatrix tests/hopper_window tests/hopper_blocks tests/emu_ldmatrix tests/hopper_cluster tests/hopper_first_layer tests/hopper_wgrad tests/hopper_neighbours) $(addprefix $(COUNT)/,$(GPU_STEPS) tests/count_kernels tests/hopper_window tests/emu_ldmatrix)
 .PHONY: check
 check: $(MODE_PROGRAMS)
 	@B=$(B) REWRITE=$(REWRITE) CXX='$(MODES_CXX)' tests/run.pl tests/check_steps.sh

@@ -1,0 +1,54 @@
+# Step 06's kernels that may begin before the kernel before them has ended (tests/early.c), under the checker: as they are no report, in any order; with their waits
+# taken out, all or the producers' alone, every access that is too early is found, at its line.
+. tests/tap.inc
+emulator_only 'the checker is part of the emulator'
+REWRITE=${REWRITE:-$B/rewrite}
+COMPILE=$(make -s --no-print-directory BACKEND=emu check-compiler)
+LINK=$(make -s --no-print-directory BACKEND=emu check-linker)
+step=06_tensorcore_fp16
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export B REWRITE COMPILE LINK folder step
+
+for seed in 0 1 2 3; do
+  EMU_SEED=$seed build/check/tests/early all all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
+  ok $? "the kernels as they are: no report, both launches right (seed $seed)" || head -n 5 "$folder/log" | sed 's/^/# /'
+done
+
+# without WAITS SOURCE: a program in which this kernel of the step lacks them. The producers' waits stand in a branch, the consumers' on the kernel's own level.
+declare -A edits=([all]='s/ptx_griddepcontrol_wait\(\);/{}/' [producer]='/^   /s/ptx_griddepcontrol_wait\(\);/{}/')
+without() {
+  local name=$2-$1 others=() other
+  for other in "$step"/*.cu; do [ "$other" = "$step/$2.cu" ] || others+=("build/check/$other.o"); done
+  "$REWRITE" "$folder/$name.cu" "$folder/$name.cpp" && $COMPILE "$folder/$name.cpp" -o "$folder/$name.o" &&
+    $LINK -rdynamic -o "$folder/$name" "$folder/$name.o" "$B"/tests/early.c.o "$B/$step"/kernels.c.o "$B/$step"/kernel_sources.c.o "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
+}
+export -f without
+sources=(f_persistent g_window h_stream i_few)
+for waits in all producer; do
+  for source in "${sources[@]}"; do
+    sed -E "${edits[$waits]}" "$step/$source.cu" >"$folder/$source-$waits.cu"
+    echo "$waits" "$source"
+  done
+done | xargs -P 2 -L 1 bash -c 'without "$1" "$2" >"$folder/$2-$1.log" 2>&1' _
+
+# found WAITS LAYER SOURCE PAIR TEXTS WHAT: the second launch is reported at a line that contains one of the texts.
+found() {
+  local program=$folder/$3-$1 report at status=1
+  if ! cmp -s "$program.cu" "$step/$3.cu" && [ -x "$program" ]; then
+    "$program" "$2" "$4" >/dev/null 2>"$folder/err"
+    report=$(grep -m 1 "^emulator check: overlap: .*; an earlier launch, which may be at work still, $6" "$folder/err")
+    at=$(grep -oE -m 1 '[^ ]+:[0-9]+,' <<<"$report") at=${at%,}
+    [ "$report" ] && sed -n "${at##*:}p" "${at%:*}" | grep -qE -- "$5"
+    status=$?
+  fi
+  ok $status "$2, $1 waits taken out, $4: ${report:25:110}" || { echo '# defect could not be planted, or was not found' && head -n 3 "$program.log" "$folder/err" | sed 's/^/# /'; }
+}
+for layer in 06f:f_persistent 06g:g_window 06h:h_stream 06i:i_few 06i-cluster:i_few; do
+  for waits in all producer; do
+    found $waits "${layer%:*}" "${layer#*:}" image '(windows|&halos), \{' 'wrote it'
+    found $waits "${layer%:*}" "${layer#*:}" filters '(filters|&filter_tiles), \{' 'wrote it'
+  done
+  found all "${layer%:*}" "${layer#*:}" over 'ptx_tensor_store\(&results, ' 'read it'
+done
+done_testing
