@@ -14,6 +14,10 @@ for seed in 0 1 2 3; do
   EMU_SEED=$seed build/check/tests/early all all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
   ok $? "the kernels as they are: no report, both launches right (seed $seed)" || head -n 5 "$folder/log" | sed 's/^/# /'
 done
+for layer in 06f 06g 06h; do # these have blocks that take several tiles
+  EMU_SMS=1 build/check/tests/early $layer all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
+  ok $? "$layer, one block takes all tiles" || head -n 5 "$folder/log" | sed 's/^/# /'
+done
 
 # without WAITS SOURCE: a program in which this kernel of the step lacks them. The producers' waits stand in a branch, the consumers' on the kernel's own level.
 declare -A edits=([all]='s/ptx_griddepcontrol_wait\(\);/{}/' [producer]='/^   /s/ptx_griddepcontrol_wait\(\);/{}/')
