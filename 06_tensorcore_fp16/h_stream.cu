@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
   for (int stage = 0; stage < HALOS; stage++)
     for (int i = threadIdx.x - THREADS; i < behind; i += CONSUMERS * THREADS) *(uint4 *)(shared + stage * t.stage + box + i * 16) = make_uint4(0, 0, 0, 0);
   ptx_fence_proxy_async();
-  __syncwarp(); /* some lanes went round the loop once more */
+  __syncwarp();           /* some lanes went round the loop once more */
   ptx_bar_sync(1, BLOCK); /* barriers and zeros are there */
   ptx_setmaxnreg_inc<224>();
   ptx_griddepcontrol_wait();

@@ -79,7 +79,7 @@ WINOGRAD_LAUNCH_BYTES=1200000 verified 05 "05l, whose last launch has one image,
 if [ "${B##*/}" = emu ]; then
   all=$(nm -C "$B/06" | grep -oE '[a-z0-9_]+_kernel<[^(]*>\(' | tr -d '(' | sort -u)
   missed=$(grep -vxFf <(grep -oE '[a-z0-9_]+_kernel<.*>$' "$listed" | sort -u) <<<"$all")
-  ok "$([ -n "$all" ] && [ -z "$missed" ]; echo $?)" "every instance of step 06's kernels, $(wc -l <<<"$all"), was launched"
+  ok "$([ -n "$all" ] && [ -z "$missed" ]; echo $?)" "every instance of step 06's kernels, $(wc -l <<<"$all"), was launched" || diag "$missed"
   [ -z "$missed" ] || diag "not launched: ${missed//$'\n'/; }"
 fi
 
