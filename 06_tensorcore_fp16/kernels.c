@@ -21,7 +21,7 @@ static bool depthwise(const conv_problem *p) { return p->groups > 1 && p->C / p-
 /* Dense layers: where the window pays, and where the reduction is worth dividing. */
 static bool window_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)random;
-  return p->R * p->S > 1 && p->K <= 64 && p->C <= 64 && (int64_t)p->N * p->P * p->Q >= (int64_t)100 * device->sm_count;
+  return p->R * p->S > 1 && p->K <= 64 && (int64_t)p->N * p->P * p->Q >= (int64_t)100 * device->sm_count;
 }
 static bool few_tiles(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)random;
@@ -41,7 +41,7 @@ static const conv_choice rule[] = {
     {&toeplitz_dgrad, wide_no_stride, "depthwise: stride 1, and filters above 3x3 or 100 columns and more"},
     {&tensor_wgrad, NULL, "depthwise: where it can"},
     {&resident_fprop, window_pays, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},
-    {&stream_window_fprop, window_pays, "such layers, if their filters do not fit in shared memory, or their rows into a product"},
+    {&stream_window_fprop, window_pays, "such layers, if they have more channels, their filters do not fit in shared memory or their rows not into a product"},
     {&few_fprop, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 06f"},
     {&persistent_fprop, NULL, "where it can"},
     {&mma_fprop, not_depthwise, "everything else that is not depthwise"},
