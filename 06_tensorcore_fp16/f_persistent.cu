@@ -14,7 +14,7 @@
  *           wait for.
  * Expect:   (before anything ran, with clusters of two and pixels as a) of a step's 48 KiB 32 cross L2 for each block: 6.3 TB/s at 800 TFLOP/s, no limit. A tile's
  *           end costs its last products, and two barriers: 700 TFLOP/s, where the power allows.
- * Clusters: a cluster of two whose blocks send each other half of the filters (multicast) did not pay: docs/06_pipeline.md.
+ * Clusters: a cluster of two whose blocks send each other half of the filters (multicast) did not pay: docs/06_launch.md.
  * 1x1:      is the matrix product it looks like; its windows are pixels, and im2col brings them as fast as tiles (docs/gpu_hopper.md).
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
 #include "06_tensorcore_fp16/cost.h"
