@@ -35,7 +35,7 @@ predicted() {
     }
     $done->();
   ' "$profile" "$2" "$3" <"$T/said" >"$T/counted"
-  local words="concat(\$k, ' ', predicted_macs(\$r) / macs_of_mma(\$r), ' ', \$k == '06c' ? 0 : predicted_bytes(\$r, profile-06-fprop[\$k blocks]) / 1e3)"
+  local words="concat(\$k, ' ', predicted_macs(\$r) / (256 * (\$k ~ '06[ab]' ? 8 : tile_word(\$r, \$k == '06i' ? 2 : 1))), ' ', \$k == '06c' ? 0 : predicted_bytes(\$r, profile-06-fprop[\$k blocks]) / 1e3)"
   (cd "$T" && scripts/fill_docs.pl --print "list($words for \$r in profile-06-fprop*[* duration].row for \$k in \$r.kernel)") >"$T/predicted" 2>&1
   while read -r kernel wgmma kb && read -r other counted bytes <&3; do # kB are rounded where they are counted; those of 06c are not the copy engine's
     [ "$kernel" = "$other" ] && [ "$wgmma" = "$counted" ] && awk -v a="$kb" -v b="$bytes" 'BEGIN { exit !(a - b < 0.2 && b - a < 0.2) }'
