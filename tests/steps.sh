@@ -66,7 +66,8 @@ verified 06 "on depthwise layers" --suite tests/depthwise
 ok "$([ "$(grep -c '06[pqr] *right' "$log")" -eq 39 ]; echo $?)" "... and 06p, 06q and 06r do the thirteen that they are for"
 verified 06 "on dense layers" --suite hopper --pass fprop
 ok "$([ "$(grep -c '06[a-i] *right' "$log")" -eq 218 ]; echo $?)" "... and 06a to 06i skip what they must and nothing else"
-EMU_SMS=1 verified 06 "on every number of pixels of a product" --suite tests/widths --pass fprop --kernel 06f,06g,06h
+ok "$([ "$(grep -c '06j *right' "$log")" -eq 25 ]; echo $?)" "... and 06j as much as 06f"
+EMU_SMS=1 verified 06 "on every number of pixels of a product" --suite tests/widths --pass fprop --kernel 06f,06g,06h,06j
 for shape in mb1ic8ih4iw300oc8oh4ow560kh3kw3ph1pw131 mb1ic8ih40oc8oh2kh1sh20 mb1ic8ih300oc8oh4kh3dh147; do verified 06 "what boxes cannot bring" --pass fprop --shape $shape; done
 verified 05 "on 3x3 filters" --suite tests/three_by_three
 ok "$(grep -c 'SKIP 05[^j]' "$log")" "... and all but 05j skip nothing"
