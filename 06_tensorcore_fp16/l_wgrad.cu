@@ -194,11 +194,10 @@ static bool cut_into(const conv_problem *p, int n, bool beside, int blocks, pixe
 static int64_t tile_bytes(const pixel_cut *t) { return (int64_t)CONSUMERS * t->n * OCTETS * THREADS * (int)sizeof(float4); }
 static int64_t parts_bytes(const pixel_cut *t) { return (t->tiles + t->blocks - 1) * tile_bytes(t); }
 
-/* Clocks: a block's steps, and its tiles' ends with their sums; all parts, written and read. */
+/* Clocks: a block's steps, its tiles' ends and the sums that it leaves; and all of them read, 5000 bytes a clock out of L2 (docs/gpu_hopper.md). */
 static double clocks_of_cut(const pixel_cut *t) {
   const double ends = 1 + (double)t->each.by / t->steps.by;
-  return t->each.by * clocks_of_step(CONSUMERS * t->n * WIDE, t->stage) + ends * (clocks_of_end(t->n * WIDE) + tile_bytes(t) / 52.0) +
-         2 * parts_bytes(t) / 2000.0;
+  return t->each.by * clocks_of_step(CONSUMERS * t->n * WIDE, t->stage) + ends * (clocks_of_end(t->n * WIDE) + tile_bytes(t) / 52.0) + parts_bytes(t) / 5000.0;
 }
 
 /* The cheapest: one to four boxes a product, and on fewer multiprocessors where parts cost more than is gained. */
