@@ -47,7 +47,7 @@ static __device__ __forceinline__ place place_of(const conv_problem &p, const pi
   return {r, tap - r * p.S, (box - tap * t.parts_c.by) * WIDE};
 }
 
-/* Asks for the products of a step: 64 filters, N columns, 64 pixels. Where 16 pixels more are: 16 rows on. */
+/* Asks for the products of a step: 64 filters, 2 SUMS columns, 64 pixels, which are rows of a box: the next 16 of them lie 16 rows on. */
 template <bool FIRST, int SUMS> static __device__ __forceinline__ void multiply_pixels(float (&sum)[SUMS], ptx_shared a, ptx_shared b) {
   ptx_wgmma_fence();
 #pragma unroll
@@ -130,9 +130,9 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
 }
 
 /* dw: of every tile what the blocks have left, from the first that had a step of it to the last. A block: an octet of a consumer's columns; its threads add as
- * many lanes of the sum as blockDim.y says, and then these. */
-__global__ void __launch_bounds__(MOST_LANES *THREADS)
-    add_parts_kernel(conv_problem p, pixel_cut t, const float4 *__restrict__ parts, __half *__restrict__ dw) {
+ * many lanes of the sum as blockDim.y says, and then these. parts without __restrict__: it promises what does not change while the kernel runs, and this one
+ * begins before they are written. */
+__global__ void __launch_bounds__(MOST_LANES *THREADS) add_parts_kernel(conv_problem p, pixel_cut t, const float4 *parts, __half *__restrict__ dw) {
   __shared__ float4 lanes[MOST_LANES][THREADS];
   if (threadIdx.x == 0 && threadIdx.y == 0) ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
   const int octets = t.n * OCTETS, piece = blockIdx.x / octets, octet = blockIdx.x - piece * octets, me = piece % CONSUMERS, tile = piece / CONSUMERS;
@@ -173,7 +173,7 @@ typedef struct pixels_plan {
 typedef void (*pixels_t)(conv_problem p, pixel_cut t, CUtensorMap windows, CUtensorMap gradients, float4 *parts);
 static const pixels_t instances[] = {pixels_kernel<WIDE>, pixels_kernel<2 * WIDE>, pixels_kernel<3 * WIDE>, pixels_kernel<4 * WIDE>}; /* by n - 1 */
 
-/* Products of n boxes, at most so many blocks. beside: both consumers have the same 64 filters, and n boxes each. False: more than can be counted. */
+/* Products of n boxes, at most so many blocks, with equally many steps each but the last. beside: both consumers have the same 64 filters, and n boxes each. False: more than can be counted. */
 static bool cut_into(const conv_problem *p, int n, bool beside, int blocks, pixel_cut *t) {
   const int parts_c = (int)ceil_div(p->C, WIDE), steps = (int)ceil_div((int64_t)p->N * p->P * p->Q, PIXELS);
   *t = {};
@@ -200,17 +200,15 @@ static double clocks_of_cut(const pixel_cut *t) {
   return t->each.by * clocks_of_step(CONSUMERS * t->n * WIDE, t->stage) + ends * (clocks_of_end(t->n * WIDE) + tile_bytes(t) / 52.0) + parts_bytes(t) / 5000.0;
 }
 
-/* The cheapest: one to four boxes a product, and on fewer multiprocessors where parts cost more than is gained. */
+/* The cheapest of one to four boxes a product. False: none can be counted. */
 static bool best_cut(const conv_problem *p, int sm_count, pixel_cut *best) {
   double least = INFINITY;
-  for (int n = 1; n <= 4; n++)
-    for (int beside = 0; beside < 2; beside++)
-      for (int blocks = sm_count; blocks > 0; blocks /= 2) {
-        pixel_cut t;
-        if (!cut_into(p, n, beside, blocks, &t)) continue;
-        const double clocks = clocks_of_cut(&t);
-        if (clocks < least) least = clocks, *best = t;
-      }
+  for (int i = 0; i < 8; i++) {
+    pixel_cut t;
+    if (!cut_into(p, 1 + i / 2, i % 2 == 1, sm_count, &t)) continue;
+    const double clocks = clocks_of_cut(&t);
+    if (clocks < least) least = clocks, *best = t;
+  }
   return least < INFINITY;
 }
 
