@@ -245,9 +245,9 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   CUtensorMap windows, gradients;
   cudaError_t status = map_at(&windows, &mine->windows, b->x);
   if (!status) status = map_at(&gradients, &mine->gradients, b->y);
-  if (!status)
-    status = launch_kernel({.grid = dim3(t.blocks), .block = dim3(BLOCK), .shared = (size_t)(t.stages * t.stage), .stream = stream, .early = true},
-                           instances[t.n - 1], p, t, windows, gradients, (float4 *)b->workspace);
+  if (status) return status;
+  status = launch_kernel({.grid = dim3(t.blocks), .block = dim3(BLOCK), .shared = (size_t)(t.stages * t.stage), .stream = stream, .early = true},
+                         instances[t.n - 1], p, t, windows, gradients, (float4 *)b->workspace);
   if (status) return status;
   return launch_kernel({.grid = dim3(t.tiles * CONSUMERS * t.n * OCTETS), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true},
                        add_parts_kernel, p, t, (const float4 *)b->workspace, (__half *)b->w);
