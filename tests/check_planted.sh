@@ -81,6 +81,15 @@ plant overlap_odd 06_tensorcore_fp16/j_overlap.cu 's/leave\(i - gridDim.x, even\
 plant few_sums 06_tensorcore_fp16/i_few.cu '/all sums are there/s/ptx_cluster_wait\(\);//' said 'race|uninitialised|cluster' '06i: sums of other blocks added before they are there' "$dense 06i"
 plant few_order 06_tensorcore_fp16/i_few.cu 's/q < owner \? q : q - 1/q < owner ? q : q/' said 'uninitialised|out-of-bounds|race' '06i: a place among the received sums that nobody fills' "$dense 06i"
 plant window_row 06_tensorcore_fp16/g_window.cu 's/at \+= p.dil_h \* t.pitch - p.S \* p.dil_w/at += p.dil_h * (t.pitch - 1) - p.S * p.dil_w/' result '' '06g: a row of the tile one pixel too short' "${dense/ic128/ic64} 06g"
+gradient='--pass wgrad --kernel 06l --shape mb3ic64ih13oc72oh11kh3dh1ph1' # one block, three tiles
+wgrad=06_tensorcore_fp16/l_wgrad.cu
+plant pixels_ring $wgrad 's/ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06l: a stage filled again that the products under way still read' "$gradient"
+plant pixels_bytes $wgrad 's/expect_tx\(full, t.stage\)/expect_tx(full, t.stage - BOX)/' said 'brings more bytes|deadlock|uninitialised' '06l: fewer bytes expected than come' "$gradient"
+plant pixels_columns $wgrad 's/(of_b = .*), BOX, 8/\1, ROW, 8/' result '' '06l: columns of the next box where those of the next pixel lie' "$gradient"
+plant pixels_dilation $wgrad 's/of_x.r \* p.dil_h/of_x.r/' result '' '06l: the dilation of rows forgotten' "$gradient"
+plant pixels_place $wgrad 's/\(blockIdx.x \+ tile\) \* CONSUMERS/blockIdx.x * CONSUMERS/' said 'uninitialised' '06l: sums of all tiles in the same place' "$gradient"
+plant pixels_parts $wgrad 's/block <= last/block < last/' result '' '06l: the last part not added' "$gradient"
+plant pixels_wait $wgrad '/the parts are there/d' overlap 'const float4 part = parts[' '06l: parts read before they are there' "$gradient"
 
 # Compiles and runs one case; its exit status, stdout and stderr stay in the folder.
 run_case() {

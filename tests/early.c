@@ -26,13 +26,15 @@ static const struct layer {
     {"06i", "06i", "mb1ic64ih8oc64kh1", "by 1 block each"},
     {"06i-cluster", "06i", "mb2ic8ih6oc8kh3ph1", "blocks each"},
     {"06j", "06j", "mb1ic64ih24oc64kh3ph1", ""},
+    {"06l", "06l", "mb1ic64ih24oc64kh3ph1", ""},
 };
 
-/* The first launch reads image 0 and filters 1 and writes 2; so does the second with these. All four hold integers before. */
+/* The first launch reads image 0 and filters 1 and writes 2; so does the second with these. All four hold integers before. Another pass than fprop: its two inputs
+ * and its output, in the order of common/conv/tensor.h. */
 enum { BUFFERS = 4 };
 static const struct pair {
   const char *name;
-  int x, w, y;
+  int a, b, out;
 } first = {"first", 0, 1, 2}, pairs[] = {{"image", 2, 1, 3}, {"filters", 0, 2, 3}, {"over", 3, 1, 0}};
 
 typedef struct run {
@@ -40,7 +42,7 @@ typedef struct run {
   conv_problem problem;
   conv_plan plan;
   conv_tensor tensor[3]; /* the shapes, by tensor_role */
-  void *host[BUFFERS], *device[BUFFERS];
+  void *host[BUFFERS], *device[BUFFERS], *workspace;
 } run;
 
 static conv_tensor tensor_in(const run *r, tensor_role role, int buffer) {
@@ -52,18 +54,22 @@ static conv_tensor tensor_in(const run *r, tensor_role role, int buffer) {
 static bool is_wanted(const char *wanted, const char *name) { return strcmp(wanted, "all") == 0 || strcmp(wanted, name) == 0; }
 
 static cudaError_t launch(const run *r, const struct pair *p, cudaStream_t stream) {
-  const conv_buffers b = {.x = r->device[p->x], .w = r->device[p->w], .y = r->device[p->y]};
+  const conv_pass pass = r->kernel->pass;
+  void *at[3];
+  at[pass_input_a(pass)] = r->device[p->a], at[pass_input_b(pass)] = r->device[p->b], at[pass_output(pass)] = r->device[p->out];
+  const conv_buffers b = {.x = at[TENSOR_X], .w = at[TENSOR_W], .y = at[TENSOR_Y], .workspace = r->workspace};
   return r->kernel->launch(&r->plan, &b, stream);
 }
 
 /* Compares a launch's result with the right answer from what it read, which the host's buffers hold; leaves it there. */
 static bool right(run *r, const struct pair *p) {
-  const conv_tensor x = tensor_in(r, TENSOR_X, p->x), w = tensor_in(r, TENSOR_W, p->w), y = tensor_in(r, TENSOR_Y, p->y);
+  const conv_pass pass = r->kernel->pass;
+  const conv_tensor a = tensor_in(r, pass_input_a(pass), p->a), b = tensor_in(r, pass_input_b(pass), p->b), out = tensor_in(r, pass_output(pass), p->out);
   conv_reference reference;
   char error[256];
-  if (reference_compute(&reference, &r->problem, PASS_FPROP, &x, &w, false, false, error, sizeof error)) return diag("%s", error), false;
-  const cudaError_t status = cudaMemcpy(y.data, r->device[p->y], tensor_bytes(&y), cudaMemcpyDeviceToHost);
-  const bool is = !status && verify_output(&y, &reference, COMPARE_EXACT, (error_rule){0}, stdout).right;
+  if (reference_compute(&reference, &r->problem, pass, &a, &b, false, false, error, sizeof error)) return diag("%s", error), false;
+  const cudaError_t status = cudaMemcpy(out.data, r->device[p->out], tensor_bytes(&out), cudaMemcpyDeviceToHost);
+  const bool is = !status && verify_output(&out, &reference, COMPARE_EXACT, (error_rule){0}, stdout).right;
   reference_free(&reference);
   return is;
 }
@@ -110,11 +116,13 @@ static void test_layer(const struct layer *l, const conv_device *device, const c
   bool room = true;
   for (int i = 0; i < BUFFERS; i++)
     room = (r.host[i] = malloc(tensor_bytes(&r.tensor[0]))) && cudaMalloc(&r.device[i], tensor_bytes(&r.tensor[0])) == cudaSuccess && room;
+  if (r.plan.workspace_bytes > 0) room = cudaMalloc(&r.workspace, r.plan.workspace_bytes) == cudaSuccess && room;
   ok(room && r.tensor[0].count == r.tensor[1].count && r.tensor[0].count == r.tensor[2].count, "image, filters and result have %lld elements each",
      (long long)r.tensor[0].count);
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs && room; i++)
     if (is_wanted(wanted, pairs[i].name)) test_pair(&r, &pairs[i]);
   for (int i = 0; i < BUFFERS; i++) free(r.host[i]), cudaFree(r.device[i]);
+  cudaFree(r.workspace);
 }
 
 /* ---------------------------------------------------------------- timed */
