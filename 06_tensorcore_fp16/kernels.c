@@ -4,7 +4,7 @@
 
 extern const kernel_source sources_06[]; /* written when the step is built */
 extern const conv_kernel wmma_fprop, mma_fprop, wgmma_fprop, tma_fprop, roles_fprop, persistent_fprop, resident_fprop, stream_window_fprop, few_fprop,
-    overlap_fprop, dense_wgrad, toeplitz_fprop, toeplitz_dgrad, tensor_wgrad;
+    overlap_fprop, persistent_dgrad, dense_wgrad, strided_dgrad, toeplitz_fprop, toeplitz_dgrad, tensor_wgrad;
 
 /* Depthwise layers: where a warp of plain FMAs (step 04) has not less to set up. */
 static bool not_narrow(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
@@ -34,9 +34,9 @@ static bool not_depthwise(const conv_problem *p, conv_pass pass, const conv_devi
   return !depthwise(p);
 }
 
-static const conv_kernel *const kernels[] = {&wmma_fprop,       &mma_fprop,      &wgmma_fprop,         &tma_fprop,   &roles_fprop,
-                                             &persistent_fprop, &resident_fprop, &stream_window_fprop, &few_fprop,   &overlap_fprop,
-                                             &dense_wgrad,      &toeplitz_fprop, &toeplitz_dgrad,      &tensor_wgrad};
+static const conv_kernel *const kernels[] = {&wmma_fprop,     &mma_fprop,           &wgmma_fprop,    &tma_fprop,     &roles_fprop,      &persistent_fprop,
+                                             &resident_fprop, &stream_window_fprop, &few_fprop,      &overlap_fprop, &persistent_dgrad, &dense_wgrad,
+                                             &strided_dgrad,  &toeplitz_fprop,      &toeplitz_dgrad, &tensor_wgrad};
 static const conv_choice rule[] = {
     {&toeplitz_fprop, not_narrow, "depthwise: filters above 3x3, or more than 14 columns"},
     {&toeplitz_dgrad, wide_no_stride, "depthwise: stride 1, and filters above 3x3 or 100 columns and more"},
@@ -45,6 +45,8 @@ static const conv_choice rule[] = {
     {&stream_window_fprop, window_pays, "such layers, if they have more channels, their filters do not fit in shared memory or their rows not into a product"},
     {&few_fprop, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 06f"},
     {&persistent_fprop, NULL, "where it can"},
+    {&persistent_dgrad, NULL, "where it can"},
+    {&strided_dgrad, NULL, "where it can"},
     {&dense_wgrad, NULL, "where it can"},
     {&mma_fprop, not_depthwise, "everything else that is not depthwise"},
 };

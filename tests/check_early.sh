@@ -14,7 +14,7 @@ for seed in 0 1 2 3; do
   EMU_SEED=$seed build/check/tests/early all all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
   ok $? "the kernels as they are: no report, both launches right (seed $seed)" || head -n 5 "$folder/log" | sed 's/^/# /'
 done
-for layer in 06f 06g 06h 06l; do # these have blocks that take several tiles
+for layer in 06f 06g 06h 06k 06l 06m; do # these have blocks that take several tiles
   EMU_SMS=1 build/check/tests/early $layer all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
   ok $? "$layer, one block takes all tiles" || head -n 5 "$folder/log" | sed 's/^/# /'
 done
@@ -28,7 +28,7 @@ without() {
     $LINK -rdynamic -o "$folder/$name" "$folder/$name.o" "$B"/tests/early.c.o "$B/$step"/kernels.c.o "$B/$step"/kernel_sources.c.o "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
 }
 export -f without
-sources=(f_persistent g_window h_stream i_few j_overlap l_wgrad)
+sources=(f_persistent g_window h_stream i_few j_overlap k_dgrad l_wgrad m_strides)
 for waits in all producer; do
   for source in "${sources[@]}"; do
     sed -E "${edits[$waits]}" "$step/$source.cu" >"$folder/$source-$waits.cu"
@@ -48,12 +48,12 @@ found() {
   fi
   ok $status "$2, $1 waits taken out, $4: ${report:25:110}" || { echo '# defect could not be planted, or was not found' && head -n 3 "$program.log" "$folder/err" | sed 's/^/# /'; }
 }
-for layer in 06f:f_persistent 06g:g_window 06h:h_stream 06i:i_few 06i-cluster:i_few 06j:j_overlap; do
+for layer in 06f:f_persistent 06g:g_window 06h:h_stream 06i:i_few 06i-cluster:i_few 06j:j_overlap 06k:k_dgrad 06m:m_strides; do
   for waits in all producer; do
     found $waits "${layer%:*}" "${layer#*:}" image '(windows|&halos), \{' 'wrote it'
-    found $waits "${layer%:*}" "${layer#*:}" filters '(filters|&filter_tiles), \{' 'wrote it'
+    found $waits "${layer%:*}" "${layer#*:}" filters '(filters|&?filter_tiles), \{' 'wrote it'
   done
-  found all "${layer%:*}" "${layer#*:}" over 'ptx_tensor_store\(&results, ' 'read it'
+  found all "${layer%:*}" "${layer#*:}" over 'ptx_tensor_store\(&results, |if \(place\) \*place = ' 'read it'
 done
 found producer 06l l_wgrad image '&windows, \{' 'wrote it'
 found producer 06l l_wgrad filters '&gradients, \{' 'wrote it'

@@ -90,6 +90,25 @@ plant pixels_dilation $wgrad 's/of_x.r \* p.dil_h/of_x.r/' result '' '06l: the d
 plant pixels_place $wgrad 's/\(blockIdx.x \+ tile\) \* CONSUMERS/blockIdx.x * CONSUMERS/' said 'uninitialised' '06l: sums of all tiles in the same place' "$gradient"
 plant pixels_parts $wgrad 's/block <= last/block < last/' result '' '06l: the last part not added' "$gradient"
 plant pixels_wait $wgrad '/the parts are there/d' overlap 'const float4 part = parts[' '06l: parts read before they are there' "$gradient"
+# 06k: filters read transposed, taps backwards.
+backward='--pass dgrad --shape mb1ic264ih8oc136kh3ph1 --kernel 06k'
+dgrad=06_tensorcore_fp16/k_dgrad.cu
+plant dgrad_right $dgrad '' none '' '06k as it is, several tiles a block' "$backward"
+plant dgrad_turn $dgrad 's/const int tap = p.R \* p.S - 1 - \(at.r \* p.S \+ at.s\)/const int tap = at.r * p.S + at.s/' result '' '06k: filters that are not turned' "$backward"
+plant dgrad_major 06_tensorcore_fp16/transposed.cuh@$dgrad 's/ptx_wgmma<1>\(/ptx_wgmma<0>(/' result '' '06k: a read as if filters were its rows' "$backward"
+plant dgrad_depth 06_tensorcore_fp16/transposed.cuh@$dgrad 's/a \+ l \* CHUNK \* ROW/a + l * 16/' result '' '06k: the next 16 filters looked for where 06f has the next 16 channels' "$backward"
+plant dgrad_boxes $dgrad 's/k < t.filters; k \+= WGMMA_M/k < WGMMA_M; k += WGMMA_M/' said 'deadlock' '06k: no box for the second consumer' "$backward"
+plant dgrad_pad 03_shared_tiling/turned.h@$dgrad 's/p->dil_w \* \(p->S - 1\) - p->pad_left/p->pad_left/' result '' '06k: the padding of the forward pass' '--pass dgrad --shape mb1ic64ih8oc64kh3 --kernel 06k'
+plant dgrad_leave $dgrad '/the tile before has left/d' said 'race' '06k: results written where the tile before still leaves from' "$backward"
+# 06m: classes and their taps; on one multiprocessor several tiles of each.
+strides='--pass dgrad --shape mb2ic200ih13oc136oh7kh3sh2ph1 --kernel 06m'
+classes=06_tensorcore_fp16/m_strides.cu
+plant strides_right $classes '' none '' '06m as it is' "$strides"
+plant strides_apart $classes 's/from.w.from - q \* t.w.apart/from.w.from/' result '' '06m: taps of a class that all read the same pixels' "$strides"
+plant strides_tap $classes 's/from.h.first \+ r \* t.h.step/from.h.first + r/' result '' '06m: taps of a class that are neighbours in the filter' "$strides"
+plant strides_zeros $classes '/      store_zeros/d' result '' '06m: a class without taps that nobody writes' '--pass dgrad --shape mb1ic64ih8oc64oh4kh1sh2 --kernel 06m'
+plant strides_column $classes 's/ \&\& w < p.W//' said 'race|out-of-bounds' '06m: a column that the last class lacks is stored into the next row' "$strides"
+plant strides_meet $classes '/nobody reads the tile before/d' said 'race' '06m: results written where others still read the tile before' "$strides"
 
 # Compiles and runs one case; its exit status, stdout and stderr stay in the folder.
 run_case() {

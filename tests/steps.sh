@@ -12,7 +12,7 @@ may_skip() {
   03) echo '03[a-d]: stride is not 1 ' ;; # as dgrad
   04) echo '04[a-z]: (more than one input channel per output channel|stride or dilation is not 1|the filters exceed 64 KiB|the filter is not (3x3|9x9)|W is no multiple of 4|not depthwise|C is odd)' ;;
   05) echo '05[a-z]: only for (3x3 filters|stride 1 without dilation|up to 4 channels a group)' ;;
-  06) echo '06(b: R \+ S > 32 |[p-r]: (not depthwise|C is no multiple of 8|the filter is not 3x3|not 3x3, 5x5 or 7x7|stride is not 1 or 2)|[ac-jl]: (C (is|or K is|and K are) no multiples? of 8|(channels|channels or filters) of a group are no multiple of (8|64)|groups$|a stride( above 8 |$)|windows begin more than 128 |a tile with its halo does not fit|filters and two tiles do not fit|rows with their halo))' ;;
+  06) echo '06(b: R \+ S > 32 |[p-r]: (not depthwise|C is no multiple of 8|the filter is not 3x3|not 3x3, 5x5 or 7x7|stride is not 1 or 2)|[ac-m]: (C (is|or K is|and K are) no multiples? of 8|(channels|channels or filters) of a group are no multiple of (8|64)|groups$|a stride( above 8 |$)|windows begin more than 128 |a tile with its halo does not fit|filters and two tiles do not fit|rows with their halo))' ;;
   *) echo '^$' ;;
   esac
 }
@@ -71,6 +71,9 @@ verified 06 "on dense layers, the filters' gradient" --suite hopper --pass wgrad
 ok "$([ "$(grep -c '06l *right' "$log")" -eq 25 ]; echo $?)" "... and 06l skips groups and nothing else"
 for sms in 1 132; do EMU_SMS=$sms verified 06 "the same on $sms multiprocessors, integers only" --suite hopper --pass wgrad --kernel 06l --exact; done
 EMU_SMS=1 verified 06 "on every number of pixels of a product" --suite tests/widths --pass fprop --kernel 06f,06g,06h,06j
+verified 06 "on dense layers, the gradient of the image" --suite hopper --pass dgrad
+ok "$([ "$(grep -c '06[km] *right' "$log")" -eq 46 ]; echo $?)" "... and 06k skips strides and groups, 06m groups, and nothing else"
+EMU_SMS=1 verified 06 "on every number of pixels of a product of 06k and 06m" --suite tests/widths_dgrad --pass dgrad --kernel 06k,06m
 for shape in mb1ic8ih4iw300oc8oh4ow560kh3kw3ph1pw131 mb1ic8ih40oc8oh2kh1sh20 mb1ic8ih300oc8oh4kh3dh147; do verified 06 "what boxes cannot bring" --pass fprop --shape $shape; done
 verified 06 "the filters' gradient by the rule" --kernel auto --suite hopper --pass wgrad
 ok "$([ "$(grep -c '06l *right' "$log")" -eq 25 ]; echo $?)" "... and it takes 06l where that can"
@@ -89,11 +92,13 @@ if [ "${B##*/}" = emu ]; then
   [ -z "$missed" ] || diag "not launched: ${missed//$'\n'/; }"
 fi
 
-# The rules for --kernel auto; fp32, as 04's for fp16 is another.
+# The rules for --kernel auto; 04's for fp16 is another than for fp32.
 while IFS='|' read -r what kernel; do
   read -r step pass shape <<<"$what"
   case $step in '' | '#'*) continue ;; esac
-  verified "$step" "$pass $shape" --kernel auto --dtype fp32 --pass "$pass" --shape "$shape"
+  dtype=fp32
+  [ "$step" = 06 ] && dtype=fp16
+  verified "$step" "$pass $shape" --kernel auto --dtype "$dtype" --pass "$pass" --shape "$shape"
   ok "$(grep -q "^ *${kernel# } *right" "$log"; echo $?)" "... and the rule takes$kernel"
 done <tests/choices
 if [ "${B##*/}" = emu ]; then # 05g instead of 05f where tiles are many and short, or do not fill their rounds: on 8 multiprocessors 67, 67, 67 and 11 tiles

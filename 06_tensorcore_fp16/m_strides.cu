@@ -1,0 +1,283 @@
+/* 06m: the gradient of the image under a stride: a convolution for every residue.
+ *
+ * Terms:    transposed convolution, residue class, interleaved output.
+ * Idea:     with a stride of 2, pixels of dx in even rows meet other taps than those in odd ones: tap r sees row h where stride divides h + pad - r dil. So dx is
+ *           cut into classes by the residues of h and w, and each is 06k's problem with taps of its own: of a 3x3 filter 4, 2, 2 and 1. No product with a zero
+ *           between dy's pixels is ever done. All classes have as many pixels, what is missing of the last row or column not stored; and one map of dy
+ *           serves them all: a class's windows begin where all do, and its taps, which lie further, have other offsets.
+ * Order:    classes one after the other, those with most taps first, so that all multiprocessors have their share of each. A class without taps is only zeros:
+ *           nothing is loaded for it.
+ * Stores:   neighbours of a class are not neighbours in dx, and no box of a tensor map goes around the end of a row as windows do. So threads store: 64
+ *           channels of a pixel are 128 bytes, whole lines.
+ * Change:   against 06k the classes and their taps; the way out.
+ * Expect:   (nothing has been timed) 06k's rate, less what stores cost: of a tile of 128 channels x 224 pixels 14 stores of 16 bytes a thread, some 500 clocks that
+ *           only the other consumer's products overlap, against some 7000 of the products of two taps and 256 filters. 1x1 with stride 2: three of four
+ *           classes are zeros; the time is that of writing dx.
+ * Passes:   dgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. Strides up to 8, no groups. */
+#include <math.h>
+
+#include "06_tensorcore_fp16/cut.cuh"
+#include "06_tensorcore_fp16/transposed.cuh"
+#include "common/harness/launch.h"
+
+static constexpr int MOST_STRIDE = 8;
+
+/* Rows at, at + stride, ... of dx (or columns), and their taps: first, first + step, ... (step and apart are their axis's), of which the first lies at the
+ * offset `from`, the next at from - apart. */
+typedef struct residue {
+  int at, taps, first, from;
+} residue;
+
+/* Residues, those with most taps first. Windows of dy begin at `low`. */
+typedef struct axis {
+  int low, residues, step, apart, reach /* the largest offset */, pixels /* of a residue */;
+  residue of[MOST_STRIDE];
+} axis;
+
+typedef struct strided_cut {
+  tile_cut in;           /* of a class */
+  divisor tiles, across; /* by the tiles of a class; by the residues of columns */
+  axis h, w;
+} strided_cut;
+
+/* Where a tile lies: the rows and columns of its class, its first pixel of these, its first channel. */
+typedef struct strided_tile {
+  residue h, w;
+  int pixel, c;
+} strided_tile;
+
+static __device__ __forceinline__ strided_tile tile_at(const strided_cut &t, int i) {
+  const int of_class = divide(i, t.tiles), left = i - of_class * t.tiles.by, row = divide(of_class, t.across), of_k = divide(left, t.in.tiles_k);
+  return {t.h.of[row], t.w.of[of_class - row * t.across.by], of_k * t.in.pixels, (left - of_k * t.in.tiles_k.by) * t.in.filters};
+}
+
+/* Pixels of a class, counted over all images: image, row and column among the class's. */
+typedef struct class_pixel {
+  int n, row, column;
+} class_pixel;
+
+static __device__ __forceinline__ class_pixel pixel_at(const tile_cut &t, int pixel) {
+  const int n = divide(pixel, t.image), of_image = pixel - n * t.image.by, row = divide(of_image, t.row);
+  return {n, row, of_image - row * t.row.by};
+}
+
+/* The producer's: all steps of a tile, each a tap and 64 filters, as 06k's. */
+static __device__ __forceinline__ slot load_tile(const conv_problem &p, const strided_cut &t, const strided_tile &from, const CUtensorMap *windows,
+                                                 const CUtensorMap *filter_tiles, ptx_shared stages, const ring &both, slot s) {
+  const class_pixel first = pixel_at(t.in, from.pixel);
+  for (int r = 0; r < from.h.taps; r++)
+    for (int q = 0; q < from.w.taps; q++)
+      for (int k = 0; k < p.K; k += BK, s = next_slot(s, t.in.stages)) {
+        const int tap = (from.h.first + r * t.h.step) * p.S + from.w.first + q * t.w.step;
+        const ptx_shared stage = stages + s.stage * t.in.stage, full = both.full + 8 * s.stage;
+        ptx_mbarrier_wait(both.empty + 8 * s.stage, s.parity ^ 1);
+        ptx_mbarrier_arrive_expect_tx(full, t.in.stage);
+        ptx_tensor_load_im2col(stage + t.in.filters * ROW, windows, {k, first.column + t.w.low, first.row + t.h.low, first.n},
+                               {(unsigned short)(from.w.from - q * t.w.apart), (unsigned short)(from.h.from - r * t.h.apart)}, full);
+        for (int c = 0; c < t.in.filters; c += WGMMA_M) ptx_tensor_load(stage + c * ROW, filter_tiles, {from.c + c, tap, k}, full);
+      }
+  return s;
+}
+
+/* Where in dx this thread's 8 channels of a tile's pixel lie; NULL: the last class has no such row or column, or there are no such channels. */
+static __device__ __forceinline__ uint4 *place_of(const conv_problem &p, const strided_cut &t, const strided_tile &to, int pixel, __half *dx) {
+  const class_pixel at = pixel_at(t.in, to.pixel + pixel);
+  const int h = at.row * p.stride_h + to.h.at, w = at.column * p.stride_w + to.w.at, c = to.c + threadIdx.x % CHUNKS * CHUNK;
+  return at.n < p.N && h < p.H && w < p.W && c < p.C ? (uint4 *)(dx + ((at.n * p.H + h) * p.W + w) * p.C + c) : NULL;
+}
+
+/* A consumer's box [N pixels][64 channels] to dx. */
+template <int N>
+static __device__ __forceinline__ void store_class(const conv_problem &p, const strided_cut &t, const strided_tile &to, const unsigned char *box, __half *dx) {
+#pragma unroll 4
+  for (int i = threadIdx.x % THREADS / CHUNKS; i < N; i += LANES) {
+    uint4 *const place = place_of(p, t, to, i, dx);
+    if (place) *place = *(const uint4 *)(box + swizzled(i, threadIdx.x % CHUNKS));
+  }
+}
+
+/* The same many zeros. */
+static __device__ __forceinline__ void store_zeros(const conv_problem &p, const strided_cut &t, const strided_tile &to, int pixels, __half *dx) {
+  for (int i = threadIdx.x % THREADS / CHUNKS; i < pixels; i += LANES) {
+    uint4 *const place = place_of(p, t, to, i, dx);
+    if (place) *place = uint4();
+  }
+}
+
+/* N: pixels of a product. */
+template <int N>
+__global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p, strided_cut t, const __grid_constant__ CUtensorMap windows,
+                                                                 const __grid_constant__ CUtensorMap filter_tiles, __half *__restrict__ dx) {
+  extern __shared__ __align__(1024) unsigned char shared[];
+  __shared__ unsigned long long barriers[2 * MOST_STAGES];
+  const ptx_shared stages = ptx_shared_address(shared);
+  const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
+  const int role = threadIdx.x / THREADS, tiles = t.tiles.by * t.h.residues * t.w.residues;
+  if (threadIdx.x == 0) {
+    ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
+    ptx_prefetch_tensormap(&windows), ptx_prefetch_tensormap(&filter_tiles);
+    ring_begin(r, t.in.stages, CONSUMERS * THREADS / 32);
+  }
+
+  if (role == 0) { /* the producer */
+    __syncwarp();
+    ptx_bar_arrive(1, BLOCK); /* barriers are there; who made them need not wait */
+    ptx_setmaxnreg_dec<56>();
+    if (threadIdx.x != 0) return;
+    slot s = {0, 0};
+    ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
+    for (int i = blockIdx.x; i < tiles; i += gridDim.x) s = load_tile(p, t, tile_at(t, i), &windows, &filter_tiles, stages, r, s);
+    return;
+  }
+
+  ptx_bar_sync(1, BLOCK);
+  ptx_setmaxnreg_inc<224>();
+  ptx_griddepcontrol_wait();
+  const int me = role - 1, box = t.in.stages * t.in.stage + me * N * ROW; /* of the consumers; in bytes */
+  const ptx_shared a = stages + me * t.in.filters_apart * ROW, b = stages + (t.in.filters + me * t.in.pixels_apart) * ROW;
+  const bool first_lane = threadIdx.x % 32 == 0;
+  slot s = {0, 0};
+  for (int i = blockIdx.x; i < tiles; i += gridDim.x) {
+    strided_tile to = tile_at(t, i);
+    to.pixel += me * t.in.pixels_apart, to.c += me * t.in.filters_apart;
+    const int steps = to.h.taps * to.w.taps * t.in.steps;
+    if (steps == 0) {
+      store_zeros(p, t, to, N, dx);
+      continue;
+    }
+    float sum[N / 2];
+    int before = 0;
+    for (int step = 0; step < steps; step++, s = next_slot(s, t.in.stages)) {
+      ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
+      if (step == 0) {
+        multiply_turned<true>(sum, a + s.stage * t.in.stage, b + s.stage * t.in.stage);
+      } else {
+        multiply_turned<false>(sum, a + s.stage * t.in.stage, b + s.stage * t.in.stage);
+        ptx_wgmma_wait<1>(); /* the step before is done */
+        if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
+      }
+      before = s.stage;
+    }
+    ptx_wgmma_wait<0>();
+    if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
+    ptx_bar_sync(2 + me, THREADS); /* nobody reads the tile before any more */
+    put_turned<N>(sum, stages + box);
+    ptx_bar_sync(2 + me, THREADS); /* the box is there */
+    store_class<N>(p, t, to, shared + box, dx);
+  }
+}
+
+/* ---------------------------------------------------------------- host */
+
+typedef struct instance {
+  int n;
+  void (*kernel)(conv_problem p, strided_cut t, CUtensorMap windows, CUtensorMap filter_tiles, __half *dx);
+} instance;
+
+#define ROW_OF(N) \
+  { N, strided_dgrad_kernel<N> }
+static const instance instances[] = {ROW_OF(64),  ROW_OF(80),  ROW_OF(96),  ROW_OF(112), ROW_OF(128), ROW_OF(144), ROW_OF(160),
+                                     ROW_OF(176), ROW_OF(192), ROW_OF(208), ROW_OF(224), ROW_OF(240), ROW_OF(256)};
+
+typedef struct strided_plan {
+  CUtensorMap windows, filter_tiles;
+  const instance *row;
+  strided_cut cut;
+  int blocks, shared;
+} strided_plan;
+
+/* Of `size` rows of dx, or columns. */
+static axis axis_of(int size, int stride, int pad, int dil, int taps) {
+  axis a = {
+      .low = INT_MAX, .residues = stride < size ? stride : size, .step = 1, .apart = 0, .reach = INT_MIN, .pixels = (int)ceil_div(size, stride), .of = {}};
+  while (a.step * dil % stride != 0) a.step++;
+  a.apart = a.step * dil / stride;
+  for (int at = 0; at < a.residues; at++) {
+    residue of = {at, 0, 0, 0};
+    for (int r = taps - 1; r >= 0; r--) {
+      const int pixel = at + pad - r * dil;
+      if (pixel % stride != 0) continue;
+      of.taps++, of.first = r, of.from = pixel / stride;
+      if (of.from < a.low) a.low = of.from;
+      if (of.from > a.reach) a.reach = of.from;
+    }
+    int place = at;
+    for (; place > 0 && a.of[place - 1].taps < of.taps; place--) a.of[place] = a.of[place - 1];
+    a.of[place] = of;
+  }
+  if (a.low > a.reach) a.low = a.reach = 0; /* no tap at all */
+  a.reach -= a.low;
+  for (int i = 0; i < a.residues; i++) a.of[i].from -= a.low;
+  return a;
+}
+
+/* As 06f's, all classes together; a tile has an average class's steps. */
+static double clocks_of_strided(const conv_problem *given, const conv_problem *p, int classes, int sm_count, persistent_tile t) {
+  const int filters = t.beside ? 64 : 128, pixels = t.beside ? 2 * t.n : t.n;
+  const double steps = (double)given->R * given->S * ceil_div(given->K, BK) / classes;
+  const int64_t tiles = classes * ceil_div((int64_t)p->N * p->P * p->Q, pixels) * ceil_div(p->K, filters), rounds = ceil_div(tiles, sm_count);
+  const double tile = steps * clocks_of_step(2 * t.n, (filters + pixels) * 128) * (t.n >= 224 ? 1.1 : 1) + clocks_of_end(t.n);
+  return fmax(rounds * tile, problem_bytes(given, PASS_DGRAD, DTYPE_FP16) / 2000) + 0.1 * tile + 0.05 * rounds * tile;
+}
+
+static const char *plan_dgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *given = &o->problem;
+  if (device->arch / 10 != 9) return "wgmma: only compute capability 9.0 has it";
+  if (given->groups > 1) return "groups";
+  if (given->stride_h > MOST_STRIDE || given->stride_w > MOST_STRIDE) return "a stride above 8 (classes)";
+  if (given->C % CHUNK != 0 || given->K % CHUNK != 0) return "C or K is no multiple of 8";
+  const char *why = plain_unsupported(given, device);
+  if (why) return why;
+  strided_plan *mine = plan_data<strided_plan>(plan);
+  strided_cut *t = &mine->cut;
+  t->h = axis_of(given->H, given->stride_h, given->pad_top, given->dil_h, given->R);
+  t->w = axis_of(given->W, given->stride_w, given->pad_left, given->dil_w, given->S);
+  const int classes = t->h.residues * t->w.residues;
+  if (t->h.low > 127 || t->w.low > 127) return "windows of dy begin more than 127 pixels inside (tensor maps)";
+
+  /* A class as a convolution of dy, in fprop's letters: its filter reaches over all offsets. */
+  conv_problem p = *given;
+  p.C = given->K, p.H = given->P, p.W = given->Q, p.K = given->C, p.P = t->h.pixels, p.Q = t->w.pixels;
+  p.R = t->h.reach + 1, p.S = t->w.reach + 1, p.stride_h = p.stride_w = p.dil_h = p.dil_w = 1, p.pad_top = -t->h.low, p.pad_left = -t->w.low;
+  persistent_tile tile = {};
+  double least = INFINITY;
+  for (int i = 0; i < 2; i++)
+    for (const instance *row = instances; row < instances + sizeof instances / sizeof *instances && row->n <= (i == 0 ? 256 : 128); row++) {
+      const persistent_tile next = {row->n, i == 1};
+      const double clocks = clocks_of_strided(given, &p, classes, device->sm_count, next);
+      if (clocks < least) least = clocks, tile = next, mine->row = row;
+    }
+  t->in = cut_into(&p, tile, device->shared_per_block);
+  t->in.steps = (int)ceil_div(given->K, BK); /* of a tap */
+  t->tiles = divisor_of(t->in.tiles), t->across = divisor_of(t->w.residues);
+  const int tiles = t->in.tiles * classes;
+  mine->blocks = tiles < device->sm_count ? tiles : device->sm_count;
+  mine->shared = t->in.stages * t->in.stage + CONSUMERS * tile.n * ROW;
+  why = map_windows(plan, &mine->windows, &p, BK, t->in.pixels);
+  if (!why) why = map_filters(plan, &mine->filter_tiles, given, BK);
+  if (why) return why;
+  snprintf(plan->words, sizeof plan->words, "%d channels x %d pixels, %d classes of %d tile%s, %d blocks, %d stages", t->in.filters, t->in.pixels, classes,
+           t->in.tiles, t->in.tiles == 1 ? "" : "s", mine->blocks, t->in.stages);
+  const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel, (size_t)mine->shared);
+  return status ? plan_failed(plan, status) : NULL;
+}
+
+static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const strided_plan *mine = plan_data<strided_plan>(plan);
+  CUtensorMap windows, filter_tiles;
+  cudaError_t status = map_at(&windows, &mine->windows, b->y);
+  if (!status) status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
+  if (status) return status;
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->row->kernel,
+                       plan->operation.problem, mine->cut, windows, filter_tiles, (__half *)b->x);
+}
+
+/* As 06f's, of the class with most taps. */
+static double growth_dgrad(const conv_problem *p, bool random) {
+  const axis h = axis_of(p->H, p->stride_h, p->pad_top, p->dil_h, p->R), w = axis_of(p->W, p->stride_w, p->pad_left, p->dil_w, p->S);
+  conv_problem heaviest = *p;
+  heaviest.C = p->K, heaviest.R = h.of[0].taps, heaviest.S = w.of[0].taps;
+  return growth_steps(&heaviest, random);
+}
+
+NHWC_ROW(strided_dgrad, "06m", "dgrad with strides: a convolution for every residue", PASS_DGRAD, 90, plan_dgrad, launch_dgrad, growth_dgrad);
