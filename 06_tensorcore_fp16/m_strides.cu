@@ -94,6 +94,7 @@ static __device__ __forceinline__ void store_class(const conv_problem &p, const 
     uint4 *const place = place_of(p, t, to, i, dx);
     if (place) *place = *(const uint4 *)(box + swizzled(i, threadIdx.x % CHUNKS));
   }
+  __syncwarp(); /* products are asked for by whole warps */
 }
 
 /* The same many zeros. */
@@ -102,6 +103,7 @@ static __device__ __forceinline__ void store_zeros(const conv_problem &p, const 
     uint4 *const place = place_of(p, t, to, i, dx);
     if (place) *place = uint4();
   }
+  __syncwarp();
 }
 
 /* N: pixels of a product. */
@@ -190,8 +192,8 @@ typedef struct strided_plan {
 static axis axis_of(int size, int stride, int pad, int dil, int taps) {
   axis a = {
       .low = INT_MAX, .residues = stride < size ? stride : size, .step = 1, .apart = 0, .reach = INT_MIN, .pixels = (int)ceil_div(size, stride), .of = {}};
-  while (a.step * dil % stride != 0) a.step++;
-  a.apart = a.step * dil / stride;
+  while (a.step * (dil % stride) % stride != 0) a.step++;
+  a.apart = (int)((int64_t)a.step * dil / stride);
   for (int at = 0; at < a.residues; at++) {
     residue of = {at, 0, 0, 0};
     for (int r = taps - 1; r >= 0; r--) {
