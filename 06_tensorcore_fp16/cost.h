@@ -1,5 +1,5 @@
 /* What a tile costs, in clocks of a multiprocessor: by this 06f, 06h and 06i choose how to cut a problem, and the step's rule chooses among them. The constants come
- * from traces and from a fit (docs/06_pipeline.md): a product of 64 filters x n pixels x 16 channels takes n / 2 clocks; a multiprocessor takes in 52 bytes a clock,
+ * from traces and from a fit (docs/06_pipeline.md): a product of 64 filters x n pixels x 16 channels takes n / 2 clocks; a multiprocessor takes in 76 bytes a clock,
  * and sends 8 to a neighbour's shared memory; all together get 2000 from memory; and a tile ends with products that nothing overlaps, rounding, a store. */
 #pragma once
 #include <limits.h>
@@ -10,7 +10,7 @@
 #include "common/conv/problem.h"
 
 /* Steps of 64 channels: `columns` of 64 filters x one pixel, of all consumers; bytes of pixels and filters. */
-static inline double clocks_of_step(int columns, int bytes) { return fmax(2.0 * columns, bytes / 52.0); }
+static inline double clocks_of_step(int columns, int bytes) { return fmax(2.0 * columns, bytes / 76.0); }
 static inline double clocks_of_end(int columns) { return 600 + 6.0 * columns; }
 
 static inline int64_t ceil_div(int64_t all, int part) { return (all + part - 1) / part; }

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + STAGES)};
   const int group_c = p.C / p.groups, group_k = p.K / p.groups, tiles_k = (group_k + BN - 1) / BN;
   const int group = blockIdx.x / tiles_k % p.groups, first_k = blockIdx.x % tiles_k * BN, first_pixel = blockIdx.x / tiles_k / p.groups * BM;
-  const int parts_c = (group_c + BK - 1) / BK, steps = p.R * p.S * parts_c, role = threadIdx.x / THREADS;
+  const int parts_c = (group_c + BK - 1) / BK, steps = p.R * p.S * parts_c, role = uniform(threadIdx.x / THREADS);
   if (threadIdx.x == 0) ring_begin(r, STAGES, CONSUMERS * THREADS / 32);
   __syncthreads(); /* barriers are there */
 

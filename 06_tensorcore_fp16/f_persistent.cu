@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(BLOCK, 1) persistent_kernel(conv_problem p, ti
   __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
-  const int role = threadIdx.x / THREADS;
+  const int role = uniform(threadIdx.x / THREADS);
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&windows), ptx_prefetch_tensormap(&filter_tiles);

@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(BLOCK, 1) window_kernel(conv_problem p, window
                                                           const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * MOST_STAGES + MOST_TAPS];
-  const int taps = p.R * p.S, box = t.pitch * t.halo * t.images * ROW, role = threadIdx.x / THREADS;
+  const int taps = p.R * p.S, box = t.pitch * t.halo * t.images * ROW, role = uniform(threadIdx.x / THREADS);
   const ptx_shared filters = ptx_shared_address(shared), stages = filters + taps * TAP, filters_there = ptx_shared_address(barriers + 2 * MOST_STAGES);
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
   if (threadIdx.x == 0) {

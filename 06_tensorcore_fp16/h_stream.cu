@@ -77,7 +77,8 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
                                                           const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * (HALOS + MOST_FILTERS)];
-  const int taps = p.R * p.S, filter_stage = t.filters * ROW, box = t.results.pitch * t.results.halo * t.results.images * ROW, role = threadIdx.x / THREADS;
+  const int taps = p.R * p.S, filter_stage = t.filters * ROW, box = t.results.pitch * t.results.halo * t.results.images * ROW, warp = uniform(threadIdx.x / 32),
+            role = warp / 4;
   const ptx_shared stages = ptx_shared_address(shared), filters = stages + HALOS * t.stage, outputs = filters + t.filter_stages * filter_stage;
   const ring pixel_ring = {ptx_shared_address(barriers), ptx_shared_address(barriers + HALOS)};
   const ring filter_ring = {ptx_shared_address(barriers + 2 * HALOS), ptx_shared_address(barriers + 2 * HALOS + MOST_FILTERS)};
@@ -87,16 +88,17 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
     ring_begin(pixel_ring, HALOS, CONSUMERS * THREADS / 32);
     ring_begin(filter_ring, t.filter_stages, CONSUMERS * THREADS / 32);
   }
-  if (role == 0) {          /* the producers */
-    if (threadIdx.x < 32) { /* of pixels */
+  if (role == 0) {   /* the producers */
+    if (warp == 0) { /* of pixels */
       __syncwarp();
       ptx_bar_arrive(1, BLOCK); /* barriers are there; who made them need not wait */
     } else {
       ptx_bar_sync(1, BLOCK);
     }
     ptx_setmaxnreg_dec<56>();
+    if (warp > 1 || threadIdx.x % 32 != 0) return;
     slot s = {0, 0};
-    if (threadIdx.x == 0)
+    if (warp == 0)
       for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
         const corner from = corner_of(t, i);
         if (i == (int)blockIdx.x) ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
@@ -106,7 +108,7 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
           ptx_tensor_load(stages + s.stage * t.stage, &halos, {part * BK, from.q - p.pad_left, from.p - p.pad_top, from.n}, pixel_ring.full + 8 * s.stage);
         }
       }
-    if (threadIdx.x == 32) /* of filters */
+    else /* of filters */
       for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
         const int k = corner_of(t, i).k;
         if (i == (int)blockIdx.x) ptx_griddepcontrol_wait();

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
   __shared__ unsigned long long barriers[2 * S::STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + S::STAGES)};
-  const int role = threadIdx.x / THREADS, rank = blockIdx.x % BLOCKS, first = t.steps * rank / BLOCKS, count = t.steps * (rank + 1) / BLOCKS - first;
+  const int role = uniform(threadIdx.x / THREADS), rank = blockIdx.x % BLOCKS, first = t.steps * rank / BLOCKS, count = t.steps * (rank + 1) / BLOCKS - first;
   const int of_k = divide(blockIdx.x / BLOCKS, t.tiles_k), first_k = (blockIdx.x / BLOCKS - of_k * t.tiles_k.by) * S::FILTERS;
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
 
   if (role == 0) { /* the producer */
     __syncwarp();
-    ptx_bar_arrive(1, S::BLOCK); /* barriers are there; who made them need not wait */
-    if (threadIdx.x == 0) {
+    ptx_bar_arrive(1, S::BLOCK);          /* barriers are there; who made them need not wait */
+    if (uniform(threadIdx.x / 32) == 0) { /* a whole warp goes round: one lane alone would be an end of uniform registers, for the consumers, too */
       const int pixel = of_k * N, n = divide(pixel, t.image), of_image = pixel - n * t.image.by, row = divide(of_image, t.row);
       const tile from = {0, first_k, (of_image - row * p.Q) * p.stride_w - p.pad_left, row * p.stride_h - p.pad_top, n};
       const int tap = divide(first, t.parts_c), tap_row = divide(tap, t.columns);
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
       for (int step = 0; step < count; step++, at = next_step(p, at, p.C), s = next_slot(s, S::STAGES)) {
         const ptx_shared filters = stages + s.stage * S::STAGE;
         ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
-        load_step(p, from, &windows, &filter_tiles, at, filters + S::FILTERS * ROW, filters, S::STAGE, r.full + 8 * s.stage);
+        if (threadIdx.x == 0) load_step(p, from, &windows, &filter_tiles, at, filters + S::FILTERS * ROW, filters, S::STAGE, r.full + 8 * s.stage);
       }
     }
     if (BLOCKS > 1) {

@@ -50,12 +50,11 @@ static __device__ __forceinline__ place place_of(const conv_problem &p, const pi
 /* Asks for the products of a step: 64 filters, 2 SUMS columns, 64 pixels, which are rows of a box: the next 16 of them lie 16 rows on. */
 template <bool FIRST, int SUMS> static __device__ __forceinline__ void multiply_pixels(float (&sum)[SUMS], ptx_shared a, ptx_shared b) {
   ptx_wgmma_fence();
+  const unsigned long long of_a = ptx_wgmma_descriptor(a, BOX, 8 * ROW, PTX_SWIZZLE_128), of_b = ptx_wgmma_descriptor(b, BOX, 8 * ROW, PTX_SWIZZLE_128);
 #pragma unroll
   for (int l = 0; l < PIXELS; l += 16) {
-    const unsigned long long of_a = ptx_wgmma_descriptor(a + l * ROW, BOX, 8 * ROW, PTX_SWIZZLE_128);
-    const unsigned long long of_b = ptx_wgmma_descriptor(b + l * ROW, BOX, 8 * ROW, PTX_SWIZZLE_128);
     if (FIRST && l == 0) ptx_wgmma<1, 1, 0>(sum, of_a, of_b);
-    else ptx_wgmma<1, 1>(sum, of_a, of_b);
+    else ptx_wgmma<1, 1>(sum, of_a + l * CHUNKS, of_b + l * CHUNKS);
   }
   ptx_wgmma_commit();
 }
@@ -68,7 +67,7 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
   __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
-  const int role = threadIdx.x / THREADS, first = blockIdx.x * t.each.by, end = min(first + t.each.by, t.total);
+  const int role = uniform(threadIdx.x / THREADS), first = blockIdx.x * t.each.by, end = min(first + t.each.by, t.total);
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&windows), ptx_prefetch_tensormap(&gradients);

@@ -11,6 +11,9 @@ typedef struct ring {
   ptx_shared full, empty;
 } ring;
 
+/* What all threads of a warp have, taken from lane 0: now the compiler knows that they agree, and keeps in uniform registers what follows from it. */
+static __device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffff, value, 0); }
+
 /* By one thread; then the block must meet. readers: arrivals that empty a stage. */
 static __device__ __forceinline__ void ring_begin(const ring &r, int stages, int readers) {
   for (int i = 0; i < stages; i++) ptx_mbarrier_init(r.full + 8 * i, 1), ptx_mbarrier_init(r.empty + 8 * i, readers);
@@ -47,14 +50,13 @@ static __device__ __forceinline__ void load_step(const conv_problem &p, const ti
 /* Asks for the products of a step: 64 M rows of a, 2 SUMS of b. The first ones of a tile do not add to what was there. */
 template <bool FIRST, int M, int SUMS> static __device__ __forceinline__ void multiply(float (&sum)[M][SUMS], ptx_shared a, ptx_shared b) {
   ptx_wgmma_fence();
+  const unsigned long long of_a = ptx_wgmma_descriptor(a, 16, 8 * ROW, PTX_SWIZZLE_128), of_b = ptx_wgmma_descriptor(b, 16, 8 * ROW, PTX_SWIZZLE_128);
 #pragma unroll
   for (int l = 0; l < CHUNKS; l += 2) /* 16 channels */
 #pragma unroll
     for (int i = 0; i < M; i++) {
-      const unsigned long long of_a = ptx_wgmma_descriptor(a + i * WGMMA_M * ROW + l * 16, 16, 8 * ROW, PTX_SWIZZLE_128);
-      const unsigned long long of_b = ptx_wgmma_descriptor(b + l * 16, 16, 8 * ROW, PTX_SWIZZLE_128);
-      if (FIRST && l == 0) ptx_wgmma<0, 0, 0>(sum[i], of_a, of_b);
-      else ptx_wgmma(sum[i], of_a, of_b);
+      if (FIRST && l == 0) ptx_wgmma<0, 0, 0>(sum[i], of_a + i * WGMMA_M * CHUNKS, of_b);
+      else ptx_wgmma(sum[i], of_a + i * WGMMA_M * CHUNKS + l, of_b + l);
     }
   ptx_wgmma_commit();
 }
