@@ -21,6 +21,7 @@
 #include "common/harness/launch.h"
 
 static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 8, MOST_LANES = 8;
+static constexpr int ADDED = MOST_LANES * THREADS * 16 /* bytes, of the second kernel */;
 static constexpr int PIXELS = 64 /* of a step */, WIDE = 64 /* filters or channels of a box */, BOX = PIXELS * ROW, OCTETS = WIDE / 8;
 
 /* How the problem is cut. */
@@ -29,6 +30,7 @@ typedef struct pixel_cut {
   divisor tiles_k, parts_c, columns;               /* by the tiles of filters; by the boxes of a tap; by S */
   int filters, filters_apart, boxes, boxes_apart;  /* of a tile: filters, boxes of b; from one consumer to the next */
   int tiles, total, all, stages, stage, blocks, n; /* total: steps; all: boxes of b; bytes of a stage; n: boxes of a product */
+  bool alone;                                      /* a block for each tile: it writes dw, and there is no second kernel */
 } pixel_cut;
 
 /* What a tile is of dw. */
@@ -59,10 +61,18 @@ template <bool FIRST, int SUMS> static __device__ __forceinline__ void multiply_
   ptx_wgmma_commit();
 }
 
+/* Two neighbouring channels of filters k and k + 8, rounded, to dw. */
+static __device__ __forceinline__ void put_dw(const conv_problem &p, const place &of_x, int c, int k, float4 sum, __half *dw) {
+  __half *const to = dw + (int64_t)(k * p.R * p.S + of_x.r * p.S + of_x.s) * p.C + of_x.c + c;
+  if (of_x.c + c >= p.C) return;
+  if (k < p.K) *(__half2 *)to = __floats2half2_rn(sum.x, sum.y);
+  if (k + 8 < p.K) *(__half2 *)(to + (int64_t)8 * p.R * p.S * p.C) = __floats2half2_rn(sum.z, sum.w);
+}
+
 /* parts[block + tile][consumer][octet of columns][thread]: two neighbouring columns of two filters. N: columns of a product. */
 template <int N>
 __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_cut t, const __grid_constant__ CUtensorMap windows,
-                                                          const __grid_constant__ CUtensorMap gradients, float4 *__restrict__ parts) {
+                                                          const __grid_constant__ CUtensorMap gradients, float4 *__restrict__ parts, __half *__restrict__ dw) {
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
@@ -122,6 +132,17 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
 
+    if (t.alone) { /* nobody else has steps of this tile */
+      const corner at = corner_of(t, tile);
+      const int lane = threadIdx.x % 32, k = at.k + me * t.filters_apart + threadIdx.x / 32 % 4 * 16 + lane / 4;
+#pragma unroll
+      for (int j = 0; j < N / 8; j++) {
+        const int box = at.box + me * t.boxes_apart + j / OCTETS;
+        if (box < t.all)
+          put_dw(p, place_of(p, t, box), j % OCTETS * 8 + lane % 4 * 2, k, make_float4(sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]), dw);
+      }
+      continue;
+    }
     float4 *const to = parts + (int64_t)((blockIdx.x + tile) * CONSUMERS + me) * (N / 8 * THREADS) + threadIdx.x % THREADS;
 #pragma unroll
     for (int j = 0; j < N / 8; j++) to[j * THREADS] = make_float4(sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]);
@@ -138,8 +159,8 @@ __global__ void __launch_bounds__(MOST_LANES *THREADS) add_parts_kernel(conv_pro
   const corner at = corner_of(t, tile);
   const int box = at.box + me * t.boxes_apart + octet / OCTETS;
   const place of_x = place_of(p, t, box);
-  const int c = of_x.c + octet % OCTETS * 8 + threadIdx.x % 4 * 2, k = at.k + me * t.filters_apart + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
-  if (box >= t.all || c >= p.C) return; /* all threads or none: C is a multiple of 8 */
+  const int c = octet % OCTETS * 8 + threadIdx.x % 4 * 2, k = at.k + me * t.filters_apart + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+  if (box >= t.all || of_x.c + c >= p.C) return; /* all threads or none: C is a multiple of 8 */
 
   const int first = divide(tile * t.steps.by, t.each), last = divide((tile + 1) * t.steps.by - 1, t.each);
   float4 sum = make_float4(0, 0, 0, 0);
@@ -156,9 +177,7 @@ __global__ void __launch_bounds__(MOST_LANES *THREADS) add_parts_kernel(conv_pro
     const float4 part = lanes[lane][threadIdx.x];
     sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
   }
-  __half *const to = dw + (int64_t)(k * p.R * p.S + of_x.r * p.S + of_x.s) * p.C + c;
-  if (k < p.K) *(__half2 *)to = __floats2half2_rn(sum.x, sum.y);
-  if (k + 8 < p.K) *(__half2 *)(to + (int64_t)8 * p.R * p.S * p.C) = __floats2half2_rn(sum.z, sum.w);
+  put_dw(p, of_x, c, k, sum, dw);
 }
 
 /* ---------------------------------------------------------------- host */
@@ -169,43 +188,54 @@ typedef struct pixels_plan {
   int lanes;
 } pixels_plan;
 
-typedef void (*pixels_t)(conv_problem p, pixel_cut t, CUtensorMap windows, CUtensorMap gradients, float4 *parts);
+typedef void (*pixels_t)(conv_problem p, pixel_cut t, CUtensorMap windows, CUtensorMap gradients, float4 *parts, __half *dw);
 static const pixels_t instances[] = {pixels_kernel<WIDE>, pixels_kernel<2 * WIDE>, pixels_kernel<3 * WIDE>, pixels_kernel<4 * WIDE>}; /* by n - 1 */
 
-/* Products of n boxes, at most so many blocks, with equally many steps each but the last. beside: both consumers have the same 64 filters, and n boxes each. False: more than can be counted. */
-static bool cut_into(const conv_problem *p, int n, bool beside, int blocks, pixel_cut *t) {
-  const int parts_c = (int)ceil_div(p->C, WIDE), steps = (int)ceil_div((int64_t)p->N * p->P * p->Q, PIXELS);
+/* Products of n boxes, at most so many blocks, with equally many steps each but the last. beside: both consumers have the same 64 filters, and n boxes each. level:
+ * every tile has as many blocks as the others, so that the blocks of all tiles are always at the same pixels; steps past the last pixel fill up. False: more than
+ * can be counted, or more tiles than blocks. */
+static bool cut_into(const conv_problem *p, int n, bool beside, bool level, int blocks, pixel_cut *t) {
+  const int parts_c = (int)ceil_div(p->C, WIDE);
+  int steps = (int)ceil_div((int64_t)p->N * p->P * p->Q, PIXELS);
   *t = {};
-  t->steps = divisor_of(steps), t->row = divisor_of(p->Q), t->image = divisor_of(p->P * p->Q);
+  t->row = divisor_of(p->Q), t->image = divisor_of(p->P * p->Q);
   t->parts_c = divisor_of(parts_c), t->columns = divisor_of(p->S);
   if (beside) t->filters = WIDE, t->boxes = CONSUMERS * n, t->boxes_apart = n;
   else t->filters = CONSUMERS * WIDE, t->filters_apart = WIDE, t->boxes = n;
   const int tiles_k = (int)ceil_div(p->K, t->filters);
-  const int64_t all = (int64_t)p->R * p->S * parts_c, tiles = ceil_div(all, t->boxes) * tiles_k, total = tiles * steps;
+  const int64_t all = (int64_t)p->R * p->S * parts_c, tiles = ceil_div(all, t->boxes) * tiles_k;
+  if (level && tiles > blocks) return false;
+  const int each = level ? (int)ceil_div(steps, blocks / (int)tiles) : 1;
+  steps = (int)ceil_div(steps, each) * each;
+  const int64_t total = tiles * steps;
   if (total > INT_MAX / 2) return false;
   t->n = n, t->tiles_k = divisor_of(tiles_k), t->all = (int)all, t->tiles = (int)tiles, t->total = (int)total;
-  t->each = divisor_of((int)ceil_div(total, blocks)), t->blocks = (int)ceil_div(total, t->each.by);
-  t->stage = t->filters * ROW + t->boxes * BOX;
+  t->steps = divisor_of(steps), t->each = divisor_of(level ? each : (int)ceil_div(total, blocks)), t->blocks = (int)ceil_div(total, t->each.by);
+  t->stage = t->filters * ROW + t->boxes * BOX, t->alone = t->each.by == t->steps.by;
   return true;
 }
 
 /* Bytes of a tile's sums in fp32; of all parts, of which there are as many as places. */
 static int64_t tile_bytes(const pixel_cut *t) { return (int64_t)CONSUMERS * t->n * OCTETS * THREADS * (int)sizeof(float4); }
-static int64_t parts_bytes(const pixel_cut *t) { return (t->tiles + t->blocks - 1) * tile_bytes(t); }
+static int64_t parts_bytes(const pixel_cut *t) { return t->alone ? 0 : (t->tiles + t->blocks - 1) * tile_bytes(t); }
 
-/* Clocks: a block's steps, its tiles' ends and the sums that it leaves; and all of them read, 5000 bytes a clock out of L2 (docs/gpu_hopper.md). */
-static double clocks_of_cut(const pixel_cut *t) {
-  const double ends = 1 + (double)t->each.by / t->steps.by;
-  return t->each.by * clocks_of_step(CONSUMERS * t->n * WIDE, t->stage) + ends * (clocks_of_end(t->n * WIDE) + tile_bytes(t) / 52.0) + parts_bytes(t) / 5000.0;
+/* Clocks: a block's steps, its tiles' ends and the sums that it leaves; and a second kernel that reads all of them, 5000 bytes a clock out of L2 (docs/gpu_hopper.md). Of what does not
+ * stay in L2, memory brings 2000 bytes a clock: once, if the blocks of all tiles read it at the same time, or for every row and column of tiles. */
+static double clocks_of_cut(const conv_problem *p, const pixel_cut *t) {
+  const double x = 2.0 * p->N * p->H * p->W * p->C, dy = 2.0 * p->N * p->P * p->Q * p->K, ends = 1 + (double)t->each.by / t->steps.by;
+  const bool once = x + dy < 40e6 || t->steps.by % t->each.by == 0;
+  const double memory = (once ? x + dy : x * t->tiles_k.by + dy * (t->tiles / t->tiles_k.by)) / 2000;
+  return fmax(t->each.by * clocks_of_step(CONSUMERS * t->n * WIDE, t->stage), memory) + ends * clocks_of_end(t->n * WIDE) +
+         (t->alone ? 0 : ends * tile_bytes(t) / 52.0 + parts_bytes(t) / 5000.0 + 3000);
 }
 
 /* The cheapest of one to four boxes a product. False: none can be counted. */
 static bool best_cut(const conv_problem *p, int sm_count, pixel_cut *best) {
   double least = INFINITY;
-  for (int i = 0; i < 8; i++) {
+  for (int i = 0; i < 16; i++) {
     pixel_cut t;
-    if (!cut_into(p, 1 + i / 2, i % 2 == 1, sm_count, &t)) continue;
-    const double clocks = clocks_of_cut(&t);
+    if (!cut_into(p, 1 + i / 4, i / 2 % 2 == 1, i % 2 == 1, sm_count, &t)) continue;
+    const double clocks = clocks_of_cut(p, &t);
     if (clocks < least) least = clocks, *best = t;
   }
   return least < INFINITY;
@@ -226,7 +256,7 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
   if (why) return why;
   pixel_cut *t = &mine->cut;
   if (!best_cut(p, device->sm_count, t)) return "2^30 steps of 64 pixels or more, of all tiles together";
-  t->stages = ((int)device->shared_per_block - 1024) / t->stage;
+  t->stages = ((int)device->shared_per_block - 1024 - ADDED) / t->stage; /* room for a block of the second kernel, which begins early */
   if (t->stages > MOST_STAGES) t->stages = MOST_STAGES;
   const int of_a_tile = (int)ceil_div(t->steps.by, t->each.by) + 1; /* parts, at most */
   mine->lanes = of_a_tile < 4 ? 1 : of_a_tile < 4 * MOST_LANES ? of_a_tile / 4 : MOST_LANES;
@@ -246,8 +276,8 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   if (!status) status = map_at(&gradients, &mine->gradients, b->y);
   if (status) return status;
   status = launch_kernel({.grid = dim3(t.blocks), .block = dim3(BLOCK), .shared = (size_t)(t.stages * t.stage), .stream = stream, .early = true},
-                         instances[t.n - 1], p, t, windows, gradients, (float4 *)b->workspace);
-  if (status) return status;
+                         instances[t.n - 1], p, t, windows, gradients, (float4 *)b->workspace, (__half *)b->w);
+  if (status || t.alone) return status;
   return launch_kernel({.grid = dim3(t.tiles * CONSUMERS * t.n * OCTETS), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true},
                        add_parts_kernel, p, t, (const float4 *)b->workspace, (__half *)b->w);
 }
