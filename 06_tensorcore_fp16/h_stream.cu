@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
   const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
   slot halo = {0, 0}, s = {0, 0};
   for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
-    float sum[1][N / 2];
+    float sum[1][N / 2] = {};
     int before = 0, halo_before = 0;
     for (int part = 0; part < t.parts_c; part++, halo = next_slot(halo, HALOS)) {
       int column = 0, at = me * t.rows_apart * t.results.pitch; /* of the tap: its column, and where its pixels begin */
@@ -143,10 +143,8 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
       for (int tap = 0; tap < taps; tap++, s = next_slot(s, t.filter_stages)) {
         const ptx_shared a = filters + s.stage * filter_stage + me * t.filters_apart * ROW, b = stages + halo.stage * t.stage + at * ROW;
         ptx_mbarrier_wait(filter_ring.full + 8 * s.stage, s.parity);
-        if (part + tap == 0) {
-          multiply<true>(sum, a, b);
-        } else {
-          multiply<false>(sum, a, b);
+        multiply<false>(sum, a, b);
+        if (part + tap > 0) {
           ptx_wgmma_wait<1>(); /* the tap before is done: its filters, and with a part's last tap its pixels */
           if (first_lane) ptx_mbarrier_arrive(filter_ring.empty + 8 * before);
           if (first_lane && tap == 0) ptx_mbarrier_arrive(pixel_ring.empty + 8 * halo_before);
@@ -230,10 +228,10 @@ static bool try_cut(const conv_problem *p, const conv_device *device, int column
   return true;
 }
 
-/* What a cut costs, in clocks (cost.h). Filters, which all multiprocessors want at the same time, arrive at 28 bytes a clock, not at 52. */
+/* What a cut costs, in clocks (cost.h). Filters, which all multiprocessors want at the same time, arrive at 50 bytes a clock, not at 76. */
 static double cost_of(const conv_problem *p, const stream_cut *t, int sm_count) {
   const int n = instance_for(positions_of(&t->results))->n, taps = p->R * p->S, halo = t->results.pitch * t->results.halo * t->results.images * ROW;
-  return parts_of(t->tiles, sm_count) * (taps * t->parts_c * clocks_of_step(CONSUMERS * n, (t->filters * ROW + halo / taps) * 52 / 28) + clocks_of_end(n));
+  return parts_of(t->tiles, sm_count) * (taps * t->parts_c * clocks_of_step(CONSUMERS * n, (t->filters * ROW + halo / taps) * 76 / 50) + clocks_of_end(n));
 }
 
 /* The cheapest one. */

@@ -77,7 +77,8 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
   __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
-  const int role = uniform(threadIdx.x / THREADS), first = blockIdx.x * t.each.by, end = min(first + t.each.by, t.total);
+  /* No minimum here: of the smallest of three numbers, one of them with another sign, nvcc 13.0 made a wrong instruction. */
+  const int role = uniform(threadIdx.x / THREADS), first = blockIdx.x * t.each.by, end = blockIdx.x + 1 < gridDim.x ? first + t.each.by : t.total;
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&windows), ptx_prefetch_tensormap(&gradients);
