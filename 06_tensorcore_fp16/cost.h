@@ -1,5 +1,5 @@
 /* What a tile costs, in clocks of a multiprocessor: by this 06f, 06h and 06i choose how to cut a problem, and the step's rule chooses among them. The constants come
- * from traces and from a fit (docs/06_pipeline.md): a product of 64 filters x n pixels x 16 channels takes n / 2 clocks; a multiprocessor takes in 76 bytes a clock,
+ * from traces and from a fit (docs/06_pipeline.md): a product of 64 filters x n pixels x 16 channels takes n / 2 clocks; a multiprocessor takes in 70 bytes a clock,
  * and sends 8 to a neighbour's shared memory; all together get 2000 from memory; and a tile ends with products that nothing overlaps, rounding, a store. */
 #pragma once
 #include <limits.h>
@@ -10,7 +10,7 @@
 #include "common/conv/problem.h"
 
 /* Steps of 64 channels: `columns` of 64 filters x one pixel, of all consumers; bytes of pixels and filters. */
-static inline double clocks_of_step(int columns, int bytes) { return fmax(2.0 * columns, bytes / 76.0); }
+static inline double clocks_of_step(int columns, int bytes) { return fmax(2.0 * columns, bytes / 70.0); }
 static inline double clocks_of_end(int columns) { return 600 + 6.0 * columns; }
 
 static inline int64_t ceil_div(int64_t all, int part) { return (all + part - 1) / part; }
@@ -79,7 +79,7 @@ static inline double clocks_of_split(const conv_problem *p, int sm_count, split_
   const int steps = (int)ceil_div(p->R * p->S * ceil_div(p->C, 64), t.blocks);
   const int64_t tiles = ceil_div((int64_t)p->N * p->P * p->Q, t.n) * ceil_div(p->K, 64 * t.consumers);
   const double sent = (double)(t.blocks - 1) / t.blocks * t.consumers * 64 * t.n * 4;
-  const double tile = steps * clocks_of_step(t.consumers * t.n, (64 * t.consumers + t.n) * 128) + clocks_of_end(t.n) + sent / 8;
+  const double tile = steps * clocks_of_step(t.consumers * t.n, (64 * t.consumers + t.n) * 128) * (t.consumers == 2 ? 1.1 : 1) + clocks_of_end(t.n) + sent / 8;
   return clocks_of_rounds(p, ceil_div(tiles, resident > 1 ? resident : 1), tile);
 }
 

@@ -86,15 +86,11 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&filter_tiles);
     ring_begin(pixel_ring, HALOS, CONSUMERS * THREADS / 32);
-    ring_begin(filter_ring, t.filter_stages, CONSUMERS * THREADS / 32);
   }
-  if (role == 0) {   /* the producers */
-    if (warp == 0) { /* of pixels */
-      __syncwarp();
-      ptx_bar_arrive(1, BLOCK); /* barriers are there; who made them need not wait */
-    } else {
-      ptx_bar_sync(1, BLOCK);
-    }
+  if (threadIdx.x == 32) ring_begin(filter_ring, t.filter_stages, CONSUMERS * THREADS / 32);
+  if (role == 0) { /* the producers: a thread for pixels, one for filters, each with a ring that it made */
+    __syncwarp();
+    ptx_bar_arrive(1, BLOCK); /* barriers are there; who made them need not wait */
     ptx_setmaxnreg_dec<56>();
     if (warp > 1 || threadIdx.x % 32 != 0) return;
     slot s = {0, 0};
@@ -228,10 +224,10 @@ static bool try_cut(const conv_problem *p, const conv_device *device, int column
   return true;
 }
 
-/* What a cut costs, in clocks (cost.h). Filters, which all multiprocessors want at the same time, arrive at 50 bytes a clock, not at 76. */
+/* What a cut costs, in clocks (cost.h). Filters, which all multiprocessors want at the same time, arrive at 50 bytes a clock, not at 70. */
 static double cost_of(const conv_problem *p, const stream_cut *t, int sm_count) {
   const int n = instance_for(positions_of(&t->results))->n, taps = p->R * p->S, halo = t->results.pitch * t->results.halo * t->results.images * ROW;
-  return parts_of(t->tiles, sm_count) * (taps * t->parts_c * clocks_of_step(CONSUMERS * n, (t->filters * ROW + halo / taps) * 76 / 50) + clocks_of_end(n));
+  return parts_of(t->tiles, sm_count) * (taps * t->parts_c * clocks_of_step(CONSUMERS * n, (t->filters * ROW + halo / taps) * 70 / 50) + clocks_of_end(n));
 }
 
 /* The cheapest one. */
