@@ -30,15 +30,14 @@ static inline double clocks_of_persistent(const conv_problem *p, int sm_count, p
   const int filters = t.beside ? 64 : 128, pixels = t.beside ? 2 * t.n : t.n;
   const int steps = p->R * p->S * (int)ceil_div(p->C, 64);
   const int64_t all = (int64_t)p->N * p->P * p->Q, rounds = ceil_div(ceil_div(all, pixels) * ceil_div(p->K, filters), sm_count);
-  const double step = clocks_of_step(2 * t.n, (filters + pixels) * 128) * (t.n >= 224 ? 1.1 : 1); /* three stages: too few */
-  return clocks_of_rounds(p, rounds, steps * step + clocks_of_end(t.n));
+  return clocks_of_rounds(p, rounds, steps * clocks_of_step(2 * t.n, (filters + pixels) * 128) + clocks_of_end(t.n));
 }
 
-/* The cheapest of what 06f has: multiples of 16 from 64 to 256, beside each other up to 128. */
+/* The cheapest of what 06f has: multiples of 16 from 64 to 208, with which there is room for four stages, beside each other up to 128. */
 static inline double best_persistent(const conv_problem *p, int sm_count, persistent_tile *best) {
   double least = INFINITY;
   for (int i = 0; i < 2; i++)
-    for (int n = 64; n <= (i == 0 ? 256 : 128); n += 16) {
+    for (int n = 64; n <= (i == 0 ? 208 : 128); n += 16) {
       const persistent_tile t = {n, i == 1};
       const double clocks = clocks_of_persistent(p, sm_count, t);
       if (clocks < least) least = clocks, *best = t;
@@ -79,7 +78,8 @@ static inline double clocks_of_split(const conv_problem *p, int sm_count, split_
   const int steps = (int)ceil_div(p->R * p->S * ceil_div(p->C, 64), t.blocks);
   const int64_t tiles = ceil_div((int64_t)p->N * p->P * p->Q, t.n) * ceil_div(p->K, 64 * t.consumers);
   const double sent = (double)(t.blocks - 1) / t.blocks * t.consumers * 64 * t.n * 4;
-  const double tile = steps * clocks_of_step(t.consumers * t.n, (64 * t.consumers + t.n) * 128) * (t.consumers == 2 ? 1.1 : 1) + clocks_of_end(t.n) + sent / 8;
+  /* They begin together and each has few steps: 52 bytes a clock. */
+  const double tile = steps * clocks_of_step(t.consumers * t.n, (64 * t.consumers + t.n) * 128 * 70 / 52) + clocks_of_end(t.n) + sent / 8;
   return clocks_of_rounds(p, ceil_div(tiles, resident > 1 ? resident : 1), tile);
 }
 

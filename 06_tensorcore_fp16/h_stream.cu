@@ -224,10 +224,12 @@ static bool try_cut(const conv_problem *p, const conv_device *device, int column
   return true;
 }
 
-/* What a cut costs, in clocks (cost.h). Filters, which all multiprocessors want at the same time, arrive at 50 bytes a clock, not at 70. */
+/* What a cut costs, in clocks (cost.h). Filters, which all multiprocessors want at the same time, arrive at 50 bytes a clock, not at 70; and what is copied under
+ * products is not free: of cuts with as many products the one with the smaller halo. */
 static double cost_of(const conv_problem *p, const stream_cut *t, int sm_count) {
   const int n = instance_for(positions_of(&t->results))->n, taps = p->R * p->S, halo = t->results.pitch * t->results.halo * t->results.images * ROW;
-  return parts_of(t->tiles, sm_count) * (taps * t->parts_c * clocks_of_step(CONSUMERS * n, (t->filters * ROW + halo / taps) * 70 / 50) + clocks_of_end(n));
+  const double products = 2 * CONSUMERS * n, copies = (t->filters * ROW + halo / taps) / 50.0;
+  return parts_of(t->tiles, sm_count) * (taps * t->parts_c * (fmax(products, copies) + 0.1 * fmin(products, copies)) + clocks_of_end(n));
 }
 
 /* The cheapest one. */

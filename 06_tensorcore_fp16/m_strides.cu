@@ -178,8 +178,8 @@ typedef struct instance {
 
 #define ROW_OF(N) \
   { N, strided_dgrad_kernel<N> }
-static const instance instances[] = {ROW_OF(64),  ROW_OF(80),  ROW_OF(96),  ROW_OF(112), ROW_OF(128), ROW_OF(144), ROW_OF(160),
-                                     ROW_OF(176), ROW_OF(192), ROW_OF(208), ROW_OF(224), ROW_OF(240), ROW_OF(256)};
+static const instance instances[] = {ROW_OF(64),  ROW_OF(80),  ROW_OF(96),  ROW_OF(112), ROW_OF(128),
+                                     ROW_OF(144), ROW_OF(160), ROW_OF(176), ROW_OF(192), ROW_OF(208)};
 
 typedef struct strided_plan {
   CUtensorMap windows, filter_tiles;
@@ -218,7 +218,7 @@ static double clocks_of_strided(const conv_problem *given, const conv_problem *p
   const int filters = t.beside ? 64 : 128, pixels = t.beside ? 2 * t.n : t.n;
   const double steps = (double)given->R * given->S * ceil_div(given->K, BK) / classes;
   const int64_t tiles = classes * ceil_div((int64_t)p->N * p->P * p->Q, pixels) * ceil_div(p->K, filters), rounds = ceil_div(tiles, sm_count);
-  const double tile = steps * clocks_of_step(2 * t.n, (filters + pixels) * 128) * (t.n >= 224 ? 1.1 : 1) + clocks_of_end(t.n);
+  const double tile = steps * clocks_of_step(2 * t.n, (filters + pixels) * 128) + clocks_of_end(t.n);
   return fmax(rounds * tile, problem_bytes(given, PASS_DGRAD, DTYPE_FP16) / 2000) + 0.1 * tile + 0.05 * rounds * tile;
 }
 
@@ -244,7 +244,7 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
   persistent_tile tile = {};
   double least = INFINITY;
   for (int i = 0; i < 2; i++)
-    for (const instance *row = instances; row < instances + sizeof instances / sizeof *instances && row->n <= (i == 0 ? 256 : 128); row++) {
+    for (const instance *row = instances; row < instances + sizeof instances / sizeof *instances && row->n <= (i == 0 ? 208 : 128); row++) {
       const persistent_tile next = {row->n, i == 1};
       const double clocks = clocks_of_strided(given, &p, classes, device->sm_count, next);
       if (clocks < least) least = clocks, tile = next, mine->row = row;
