@@ -45,25 +45,6 @@ static inline double best_persistent(const conv_problem *p, int sm_count, persis
   return least;
 }
 
-/* 06j: the same tiles, up to 192 pixels; only the last one's end is paid for. */
-static inline double clocks_of_overlap(const conv_problem *p, int sm_count, persistent_tile t) {
-  const int filters = t.beside ? 64 : 128, pixels = t.beside ? 2 * t.n : t.n;
-  const int steps = p->R * p->S * (int)ceil_div(p->C, 64);
-  const int64_t all = (int64_t)p->N * p->P * p->Q, rounds = ceil_div(ceil_div(all, pixels) * ceil_div(p->K, filters), sm_count);
-  return clocks_of_rounds(p, rounds, steps * clocks_of_step(2 * t.n, (filters + pixels) * 128)) + clocks_of_end(t.n);
-}
-
-static inline double best_overlap(const conv_problem *p, int sm_count, persistent_tile *best) {
-  double least = INFINITY;
-  for (int i = 0; i < 2; i++)
-    for (int n = 64; n <= (i == 0 ? 192 : 128); n += 16) {
-      const persistent_tile t = {n, i == 1};
-      const double clocks = clocks_of_overlap(p, sm_count, t);
-      if (clocks < least) least = clocks, *best = t;
-    }
-  return least;
-}
-
 /* 06i: `consumers` with 64 filters each and the same n pixels, in each of `blocks` blocks of a cluster, which have a part of the steps. */
 typedef struct split_tile {
   int consumers, n, blocks;

@@ -25,7 +25,6 @@ static const struct layer {
     {"06h", "06h", "mb1ic64ih24oc64kh3ph1", ""},
     {"06i", "06i", "mb1ic64ih8oc64kh1", "by 1 block each"},
     {"06i-cluster", "06i", "mb2ic8ih6oc8kh3ph1", "blocks each"},
-    {"06j", "06j", "mb1ic64ih24oc64kh3ph1", ""},
     {"06k", "06k", "mb1ic64ih24oc64kh3ph1", ""},
     {"06l", "06l", "mb1ic64ih24oc64kh3ph1", ""},
     {"06m", "06m", "mb1ic64ih24oc64kh3ph1", ""},
