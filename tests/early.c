@@ -26,7 +26,7 @@ static const struct layer {
     {"06i", "06i", "mb1ic64ih8oc64kh1", "by 1 block each"},
     {"06i-cluster", "06i", "mb2ic8ih6oc8kh3ph1", "blocks each"},
     {"06k", "06k", "mb1ic64ih24oc64kh3ph1", ""},
-    {"06l", "06l", "mb1ic64ih24oc64kh3ph1", ""},
+    {"06l", "06l", "mb1ic64ih40oc64kh5ph2", ""},
     {"06m", "06m", "mb1ic64ih24oc64kh3ph1", ""},
 };
 
