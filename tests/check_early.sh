@@ -14,7 +14,7 @@ for seed in 0 1 2 3; do
   EMU_SEED=$seed build/check/tests/early all all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
   ok $? "the kernels as they are: no report, both launches right (seed $seed)" || head -n 5 "$folder/log" | sed 's/^/# /'
 done
-for layer in 06f 06g 06h 06k 06l 06m; do # these have blocks that take several tiles
+for layer in 06f 06g 06h 06k 06l 06m 06n; do # these have blocks that take several tiles
   EMU_SMS=1 build/check/tests/early $layer all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
   ok $? "$layer, one block takes all tiles" || head -n 5 "$folder/log" | sed 's/^/# /'
 done
@@ -28,7 +28,7 @@ without() {
     $LINK -rdynamic -o "$folder/$name" "$folder/$name.o" "$B"/tests/early.c.o "$B/$step"/kernels.c.o "$B/$step"/kernel_sources.c.o "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
 }
 export -f without
-sources=(f_persistent g_window h_stream i_few k_dgrad l_wgrad m_strides)
+sources=(f_persistent g_window h_stream i_few k_dgrad l_wgrad m_strides n_window_wgrad)
 for waits in all producer; do
   for source in "${sources[@]}"; do
     sed -E "${edits[$waits]}" "$step/$source.cu" >"$folder/$source-$waits.cu"
@@ -57,5 +57,7 @@ for layer in 06f:f_persistent 06g:g_window 06h:h_stream 06i:i_few 06i-cluster:i_
 done
 found producer 06l l_wgrad image '&windows, \{' 'wrote it'
 found producer 06l l_wgrad filters '&gradients, \{' 'wrote it'
+found producer 06n n_window_wgrad image '&halos, \{' 'wrote it'
+found producer 06n n_window_wgrad filters '&gradients, \{' 'wrote it'
 EMU_SMS=132 found all 06l l_wgrad image 'parts\[' 'wrote it' # the second kernel of the first launch, which ends there
 done_testing

@@ -89,6 +89,13 @@ plant pixels_dilation $wgrad 's/of_x.r \* p.dil_h/of_x.r/' result '' '06l: the d
 plant pixels_place $wgrad 's/\(blockIdx.x \+ tile\) \* CONSUMERS/blockIdx.x * CONSUMERS/' said 'uninitialised' '06l: sums of all tiles in the same place' "$gradient"
 plant pixels_parts $wgrad 's/block <= last/block < last/' result '' '06l: the last part not added' "$gradient"
 plant pixels_wait $wgrad '/the parts are there/d' overlap 'const float4 part = parts[' '06l: parts read before they are there' "$gradient"
+gradient='--pass wgrad --kernel 06n --shape mb3ic64ih13oc72oh13kh3ph1'
+wgrad=06_tensorcore_fp16/n_window_wgrad.cu
+plant taps_apart $wgrad 's/p.dil_w \* ROW, 8/2 * p.dil_w * ROW, 8/' result '' '06n: the next tap two pixels on' "$gradient"
+plant taps_row $wgrad 's/me \* p.dil_h \* t.pitch \* ROW/me * p.dil_h * (t.pitch - 1) * ROW/' result '' '06n: a row of the tile one pixel too short' "$gradient"
+plant taps_ring $wgrad 's/ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06n: a stage filled again that the products under way still read' "$gradient"
+plant taps_zeros $wgrad '/gradient_bytes . 16 . threadIdx/d' said 'uninitialised' '06n: nothing behind dy' "$gradient"
+plant taps_wait $wgrad '/the parts are there/d' overlap 'const float4 part = from[' '06n: parts read before they are there' "$gradient"
 # 06k: filters read transposed, taps backwards.
 backward='--pass dgrad --shape mb1ic264ih8oc136kh3ph1 --kernel 06k'
 dgrad=06_tensorcore_fp16/k_dgrad.cu

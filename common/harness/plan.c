@@ -47,6 +47,8 @@ const char *plan_failed(conv_plan *plan, cudaError_t status) {
 cudaError_t plan_allow_shared(const void *kernel, size_t bytes) {
   struct cudaFuncAttributes now;
   const cudaError_t status = cudaFuncGetAttributes(&now, kernel);
-  if (status || (size_t)now.maxDynamicSharedSizeBytes >= bytes) return status;
-  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+  if (status) return status;
+  /* Said even of 48 KiB or less: what is there without saying is less by what the kernel declares. */
+  const int most = now.maxDynamicSharedSizeBytes > (int)bytes ? now.maxDynamicSharedSizeBytes : (int)bytes;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
 }

@@ -1,0 +1,238 @@
+/* 06n: the gradient of 3 x 3 filters: a halo tile once, a row of taps as the columns of one product.
+ *
+ * Terms:    halo tile, descriptor arithmetic, split-K, deterministic reduction, programmatic dependent launch.
+ * Idea:     06l loads x once for each of nine taps. In a halo tile, pixels as rows of 64 channels, all nine are there (06g), and here pixels are the reduction:
+ *           b's columns are 64 channels, those of the next tap lie one pixel further on, and where b's next 64 columns begin is a field of its descriptor. Set to one
+ *           pixel, 128 bytes, it makes b of a row of taps: 192 columns that overlap in shared memory.
+ *
+ *               dw [64 filters][r][3 taps][64 channels] += dy [16 positions][64 filters], transposed, x [16 positions + r rows, + 0, 1, 2][64 channels]
+ *
+ *           dy lies at the same positions, with zeros where the halo tile has columns or rows between images: what x holds there does not matter, if it is finite.
+ * Roles:    three consumers, a row of taps each, all with the same 64 filters; sums of 64 filters x 3 taps x 64 channels stay in registers for all of a block's tiles.
+ * Pieces:   blocks share the tiles of pixels; at the same time all blocks are at the same pixels, so that L2 serves those with other filters and channels. Each leaves
+ *           its sums in the workspace, a second kernel adds them in the blocks' order. If there are as many pieces of dw as blocks, they go to dw at once.
+ * Change:   against 06l the tile and its descriptors.
+ * Expect:   (before anything ran on a GPU) a position costs three products of 64 x 192, 288 clocks for 16 of them, and brings 300 bytes: products decide. 64 channels and
+ *           filters, 56 x 56, 256 images: 96 % of the positions count, so 77 us at 800 TFLOP/s and 5 for the sums; 95 where power decides. With 14 x 14 pixels 87 % count.
+ * Passes:   wgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. 3 x 3, no stride, no groups; rows up to 256 with their halo. */
+#include <math.h>
+
+#include "06_tensorcore_fp16/cost.h"
+#include "06_tensorcore_fp16/tiles.cuh"
+#include "common/harness/launch.h"
+
+static constexpr int CONSUMERS = 3, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 8, MOST_LANES = 8, TAPS = 3 /* of a row */, WIDE = 64;
+static constexpr int K16 = 16 /* positions of a product */, OCTETS = TAPS * WIDE / 8, PART = CONSUMERS * OCTETS * THREADS /* float4 */;
+
+/* Tiles of `rows` rows of one image, or of `images` whole ones; dy has as many columns as the halo tile, and with several images as many rows. */
+typedef struct window_cut {
+  divisor by_p, pairs, parts_c;                         /* by the tiles of an image; by the pieces of dw; by those of the channels */
+  int rows, images, pitch, halo, tiles, splits, stages; /* tiles: of pixels, of which a block takes every splits-th */
+  int steps, gradients, stage;                          /* products of a tile; bytes of dy and of all */
+} window_cut;
+
+/* Two neighbouring channels of filters k and k + 8, rounded, to dw. */
+static __device__ __forceinline__ void put_dw(const conv_problem &p, int tap, int c, int k, float4 sum, __half *dw) {
+  __half *const to = dw + ((int64_t)k * p.R * p.S + tap) * p.C + c;
+  if (c >= p.C) return;
+  if (k < p.K) *(__half2 *)to = __floats2half2_rn(sum.x, sum.y);
+  if (k + 8 < p.K) *(__half2 *)(to + (int64_t)8 * p.R * p.S * p.C) = __floats2half2_rn(sum.z, sum.w);
+}
+
+/* parts[split][pair][row of taps][octet of columns][thread]: two neighbouring channels of two filters. */
+__global__ void __launch_bounds__(BLOCK, 1)
+    window_wgrad_kernel(conv_problem p, window_cut t, const __grid_constant__ CUtensorMap halos, const __grid_constant__ CUtensorMap gradients,
+                        float4 *__restrict__ parts, __half *__restrict__ dw) {
+  extern __shared__ __align__(1024) unsigned char shared[];
+  __shared__ unsigned long long barriers[2 * MOST_STAGES];
+  const ptx_shared stages = ptx_shared_address(shared);
+  const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
+  const int role = uniform(threadIdx.x / THREADS), split = divide(blockIdx.x, t.pairs), pair = blockIdx.x - split * t.pairs.by, of_k = divide(pair, t.parts_c),
+            first_k = of_k * WIDE, first_c = (pair - of_k * t.parts_c.by) * WIDE;
+  const int halo_bytes = t.pitch * t.halo * t.images * ROW, gradient_bytes = t.pitch * (t.images > 1 ? t.halo : t.rows) * t.images * ROW;
+  if (threadIdx.x == 0) {
+    ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
+    ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&gradients);
+    ring_begin(r, t.stages, CONSUMERS * THREADS / 32);
+  }
+
+  slot s = {0, 0};
+  if (role == 0) { /* the producer */
+    __syncwarp();
+    ptx_bar_arrive(1, BLOCK); /* barriers are there; who made them need not wait */
+    ptx_setmaxnreg_dec<40>();
+    if (threadIdx.x != 0) return;
+    ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
+    for (int i = split; i < t.tiles; i += t.splits, s = next_slot(s, t.stages)) {
+      const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows, n = of_p * t.images;
+      const ptx_shared to = stages + s.stage * t.stage, full = r.full + 8 * s.stage;
+      ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
+      ptx_mbarrier_arrive_expect_tx(full, gradient_bytes + halo_bytes);
+      ptx_tensor_load(to, &gradients, {first_k, 0, row, n}, full);
+      ptx_tensor_load(to + t.gradients, &halos, {first_c, -p.pad_left, row - p.pad_top, n}, full);
+    }
+    return;
+  }
+
+  /* What lies behind the boxes: dy's zeros count, and x must not be NaN. */
+  for (int stage = 0; stage < t.stages; stage++) {
+    unsigned char *const at = shared + stage * t.stage;
+    for (int i = gradient_bytes / 16 + threadIdx.x - THREADS; i < t.gradients / 16; i += CONSUMERS * THREADS) *(uint4 *)(at + i * 16) = uint4();
+    for (int i = (t.gradients + halo_bytes) / 16 + threadIdx.x - THREADS; i < t.stage / 16; i += CONSUMERS * THREADS) *(uint4 *)(at + i * 16) = uint4();
+  }
+  ptx_fence_proxy_async();
+  __syncwarp();           /* some lanes went round the loops once more */
+  ptx_bar_sync(1, BLOCK); /* barriers and zeros are there */
+  ptx_setmaxnreg_inc<152>();
+  ptx_griddepcontrol_wait();
+  const int me = role - 1, lane = threadIdx.x % 32; /* of the consumers: the row of taps */
+  const ptx_shared b = stages + t.gradients + me * p.dil_h * t.pitch * ROW;
+  float sum[OCTETS * 4] = {};
+  int before = -1;
+  for (int i = split; i < t.tiles; i += t.splits, s = next_slot(s, t.stages)) {
+    ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
+    unsigned long long of_a = ptx_wgmma_descriptor(stages + s.stage * t.stage, ROW, 8 * ROW, PTX_SWIZZLE_128);
+    unsigned long long of_b = ptx_wgmma_descriptor(b + s.stage * t.stage, p.dil_w * ROW, 8 * ROW, PTX_SWIZZLE_128);
+    for (int step = 0; step < t.steps; step++, of_a += K16 * CHUNKS, of_b += K16 * CHUNKS) {
+      ptx_wgmma_fence();
+      ptx_wgmma<1, 1>(sum, of_a, of_b);
+      ptx_wgmma_commit();
+      ptx_wgmma_wait<1>(); /* the product before is done, and with a tile's first the tile before */
+      if (step == 0 && before >= 0 && lane == 0) ptx_mbarrier_arrive(r.empty + 8 * before);
+    }
+    before = s.stage;
+  }
+  ptx_wgmma_wait<0>();
+
+  if (t.splits > 1) {
+    float4 *const to = parts + ((int64_t)blockIdx.x * CONSUMERS + me) * (OCTETS * THREADS) + threadIdx.x % THREADS;
+#pragma unroll
+    for (int j = 0; j < OCTETS; j++) to[j * THREADS] = make_float4(sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]);
+  } else {
+#pragma unroll
+    for (int j = 0; j < OCTETS; j++)
+      put_dw(p, me * TAPS + j / 8, first_c + j % 8 * 8 + lane % 4 * 2, first_k + threadIdx.x / 32 % 4 * 16 + lane / 4,
+             make_float4(sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]), dw);
+  }
+}
+
+/* dw, of all splits' sums, in their order. A block: an octet of a pair's row of taps; its threads add as many lanes of the sum as blockDim.y says, and then these.
+ * parts without __restrict__: they are written after this kernel has begun. */
+__global__ void __launch_bounds__(MOST_LANES *THREADS) add_splits_kernel(conv_problem p, window_cut t, const float4 *parts, __half *__restrict__ dw) {
+  __shared__ float4 lanes[MOST_LANES][THREADS];
+  if (threadIdx.x == 0 && threadIdx.y == 0) ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
+  const int octet = blockIdx.x % OCTETS, row = blockIdx.x / OCTETS % CONSUMERS, pair = blockIdx.x / (OCTETS * CONSUMERS), of_k = divide(pair, t.parts_c);
+  const float4 *const from = parts + (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  float4 sum = make_float4(0, 0, 0, 0);
+  ptx_griddepcontrol_wait(); /* the parts are there */
+#pragma unroll 8
+  for (int split = threadIdx.y; split < t.splits; split += blockDim.y) {
+    const float4 part = from[(int64_t)split * t.pairs.by * PART];
+    sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
+  }
+  lanes[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads(); /* all lanes are there */
+  if (threadIdx.y > 0) return;
+  for (int lane = 1; lane < blockDim.y; lane++) {
+    const float4 part = lanes[lane][threadIdx.x];
+    sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
+  }
+  put_dw(p, row * TAPS + octet / 8, (pair - of_k * t.parts_c.by) * WIDE + octet % 8 * 8 + threadIdx.x % 4 * 2,
+         of_k * WIDE + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, sum, dw);
+}
+
+/* ---------------------------------------------------------------- host */
+
+typedef struct window_plan {
+  CUtensorMap halos, gradients;
+  window_cut cut;
+  int blocks, lanes;
+} window_plan;
+
+static int64_t up_to(int64_t all, int whole) { return ceil_div(all, whole) * whole; }
+
+/* The cut into tiles of `rows` rows, or of images if those are all; false: two of them do not fit into shared memory, or no box is so large. */
+static bool try_cut(const conv_problem *p, int rows, int images, int64_t room, window_cut *t) {
+  t->rows = rows, t->images = images, t->pitch = p->Q + (p->S - 1) * p->dil_w, t->halo = rows + (p->R - 1) * p->dil_h;
+  if (t->pitch > 256 || t->halo > 256 || images > 256) return false;
+  const int64_t box = (int64_t)t->pitch * t->halo * images, dy = (int64_t)t->pitch * (images > 1 ? t->halo : rows) * images;
+  if (box > INT_MAX / ROW / 2) return false;
+  t->steps = (int)ceil_div(dy, K16), t->gradients = t->steps * K16 * ROW;
+  const int64_t read = (int64_t)t->steps * K16 + (p->R - 1) * p->dil_h * t->pitch + (p->S - 1) * p->dil_w; /* rows that the last product's descriptors reach */
+  t->stage = t->gradients + (int)up_to(read > box ? read : box, 8) * ROW;
+  t->stages = room / t->stage < MOST_STAGES ? (int)(room / t->stage) : MOST_STAGES;
+  t->by_p = divisor_of((int)ceil_div(p->P, rows)), t->tiles = t->by_p.by * (int)ceil_div(p->N, images);
+  return t->stages >= 2;
+}
+
+/* The cut with the fewest products for the block that has most, and a little for each tile. */
+static bool best_cut(const conv_problem *p, int64_t room, int pairs, int sm_count, window_cut *best) {
+  double least = INFINITY;
+  for (int parts = 1; parts <= p->P; parts++)
+    for (int images = 1; images <= (parts == 1 ? p->N : 1); images++) {
+      window_cut t = {};
+      if (!try_cut(p, (int)ceil_div(p->P, parts), images, room, &t)) break;
+      t.splits = pairs < sm_count ? sm_count / pairs : 1;
+      if (t.splits > t.tiles) t.splits = t.tiles;
+      const double step = fmax(CONSUMERS * TAPS * WIDE / 2, (double)t.stage / t.steps / 70);
+      const double clocks = ceil_div(t.tiles, t.splits) * (t.steps * step + 100);
+      if (clocks < least) least = clocks, *best = t;
+    }
+  return least < INFINITY;
+}
+
+static const char *plan_wgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  if (device->arch / 10 != 9) return "wgmma: only compute capability 9.0 has it";
+  if (p->groups > 1) return "groups";
+  if (p->C % CHUNK != 0 || p->K % CHUNK != 0) return "C or K is no multiple of 8";
+  if (p->R != CONSUMERS || p->S != TAPS) return "the filter is not 3x3";
+  if (p->stride_h > 1 || p->stride_w > 1) return "a stride";
+  const char *why = plain_unsupported(p, device);
+  if (why) return why;
+  if (p->Q + 2 * (int64_t)p->dil_w > 256 || 2 * (int64_t)p->dil_h > 200) return "rows with their halo have more than 256 pixels";
+  window_plan *mine = plan_data<window_plan>(plan);
+  window_cut *t = &mine->cut;
+  const int parts_c = (int)ceil_div(p->C, WIDE), pairs = parts_c * (int)ceil_div(p->K, WIDE);
+  if (!best_cut(p, (int64_t)device->shared_per_block - 1024 - (int64_t)sizeof(float4) * MOST_LANES * THREADS, pairs, device->sm_count, t))
+    return "two tiles do not fit in shared memory";
+  t->pairs = divisor_of(pairs), t->parts_c = divisor_of(parts_c);
+  mine->blocks = pairs * t->splits;
+  mine->lanes = t->splits < 4 ? 1 : t->splits < 4 * MOST_LANES ? t->splits / 4 : MOST_LANES;
+  plan->workspace_bytes = t->splits > 1 ? (size_t)mine->blocks * PART * sizeof(float4) : 0;
+  const cuuint64_t x_size[4] = {(cuuint64_t)p->C, (cuuint64_t)p->W, (cuuint64_t)p->H, (cuuint64_t)p->N},
+                   y_size[4] = {(cuuint64_t)p->K, (cuuint64_t)p->Q, (cuuint64_t)p->P, (cuuint64_t)p->N};
+  const cuuint32_t x_box[4] = {WIDE, (cuuint32_t)t->pitch, (cuuint32_t)t->halo, (cuuint32_t)t->images},
+                   y_box[4] = {WIDE, (cuuint32_t)t->pitch, (cuuint32_t)(t->images > 1 ? t->halo : t->rows), (cuuint32_t)t->images};
+  why = map_tiles(plan, &mine->halos, "x", 4, x_size, x_box);
+  if (!why) why = map_tiles(plan, &mine->gradients, "dy", 4, y_size, y_box);
+  if (why) return why;
+  snprintf(plan->words, sizeof plan->words, "%d image%s, %d row%s a tile: %d tiles by %d block%s for each of %d pieces, %d stages", t->images,
+           t->images == 1 ? "" : "s", t->rows, t->rows == 1 ? "" : "s", t->tiles, t->splits, t->splits == 1 ? "" : "s", pairs, t->stages);
+  const cudaError_t status = plan_allow_shared((const void *)window_wgrad_kernel, (size_t)(t->stages * t->stage));
+  return status ? plan_failed(plan, status) : NULL;
+}
+
+static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const window_plan *mine = plan_data<window_plan>(plan);
+  const conv_problem &p = plan->operation.problem;
+  const window_cut &t = mine->cut;
+  CUtensorMap halos, gradients;
+  cudaError_t status = map_at(&halos, &mine->halos, b->x);
+  if (!status) status = map_at(&gradients, &mine->gradients, b->y);
+  if (status) return status;
+  status = launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)(t.stages * t.stage), .stream = stream, .early = true},
+                         window_wgrad_kernel, p, t, halos, gradients, (float4 *)b->workspace, (__half *)b->w);
+  if (status || t.splits == 1) return status;
+  return launch_kernel({.grid = dim3(t.pairs.by * CONSUMERS * OCTETS), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true}, add_splits_kernel,
+                       p, t, (const float4 *)b->workspace, (__half *)b->w);
+}
+
+/* An accumulator takes one product after the other, which adds 16 positions and what it was, at most for all of them; then the splits, in lanes. */
+static double growth_wgrad(const conv_problem *p, bool random) {
+  const double positions = (double)p->N * (p->P + 2 * p->dil_h) * (p->Q + 2 * p->dil_w), steps = ceil(positions / K16) + (double)p->N * p->P;
+  return growth_truncated(steps * (K16 + 1) + steps + MOST_LANES, random);
+}
+
+NHWC_ROW(window_wgrad, "06n", "wgrad of 3x3: a halo tile once, a row of taps as columns of one product", PASS_WGRAD, 90, plan_wgrad, launch_wgrad,
+         growth_wgrad);
