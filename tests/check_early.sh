@@ -59,5 +59,6 @@ found producer 06l l_wgrad image '&windows, \{' 'wrote it'
 found producer 06l l_wgrad filters '&gradients, \{' 'wrote it'
 found producer 06n n_window_wgrad image '&halos, \{' 'wrote it'
 found producer 06n n_window_wgrad filters '&gradients, \{' 'wrote it'
+EMU_SMS=132 found all 06n n_window_wgrad image 'part = from\[' 'wrote it'
 EMU_SMS=132 found all 06l l_wgrad image 'parts\[' 'wrote it' # the second kernel of the first launch, which ends there
 done_testing

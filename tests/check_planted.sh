@@ -89,20 +89,19 @@ plant pixels_dilation $wgrad 's/of_x.r \* p.dil_h/of_x.r/' result '' '06l: the d
 plant pixels_place $wgrad 's/\(blockIdx.x \+ tile\) \* CONSUMERS/blockIdx.x * CONSUMERS/' said 'uninitialised' '06l: sums of all tiles in the same place' "$gradient"
 plant pixels_parts $wgrad 's/block <= last/block < last/' result '' '06l: the last part not added' "$gradient"
 plant pixels_wait $wgrad '/the parts are there/d' overlap 'const float4 part = parts[' '06l: parts read before they are there' "$gradient"
-gradient='--pass wgrad --kernel 06n --shape mb3ic64ih13oc72oh13kh3ph1'
+gradient='--pass wgrad --kernel 06n --shape mb24ic64ih13oc72oh13kh3ph1'
 wgrad=06_tensorcore_fp16/n_window_wgrad.cu
 plant taps_apart $wgrad 's/p.dil_w \* ROW, 8/2 * p.dil_w * ROW, 8/' result '' '06n: the next tap two pixels on' "$gradient"
 plant taps_row $wgrad 's/me \* p.dil_h \* t.pitch \* ROW/me * p.dil_h * (t.pitch - 1) * ROW/' result '' '06n: a row of the tile one pixel too short' "$gradient"
 plant taps_ring $wgrad 's/ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06n: a stage filled again that the products under way still read' "$gradient"
 plant taps_zeros $wgrad '/gradient_bytes . 16 . threadIdx/d' said 'uninitialised' '06n: nothing behind dy' "$gradient"
-plant taps_wait $wgrad '/the parts are there/d' overlap 'const float4 part = from[' '06n: parts read before they are there' "$gradient"
 # 06k: filters read transposed, taps backwards.
 backward='--pass dgrad --shape mb1ic264ih8oc136kh3ph1 --kernel 06k'
 dgrad=06_tensorcore_fp16/k_dgrad.cu
 plant dgrad_right $dgrad '' none '' '06k as it is, several tiles a block' "$backward"
 plant dgrad_turn $dgrad 's/const int tap = p.R \* p.S - 1 - \(at.r \* p.S \+ at.s\)/const int tap = at.r * p.S + at.s/' result '' '06k: filters that are not turned' "$backward"
 plant dgrad_major 06_tensorcore_fp16/transposed.cuh@$dgrad 's/ptx_wgmma<1>\(/ptx_wgmma<0>(/' result '' '06k: a read as if filters were its rows' "$backward"
-plant dgrad_depth 06_tensorcore_fp16/transposed.cuh@$dgrad 's/a \+ l \* CHUNK \* ROW/a + l * 16/' result '' '06k: the next 16 filters looked for where 06f has the next 16 channels' "$backward"
+plant dgrad_depth 06_tensorcore_fp16/transposed.cuh@$dgrad 's/of_a \+ l \* CHUNK \* CHUNKS/of_a + l/' result '' '06k: the next 16 filters looked for where 06f has the next 16 channels' "$backward"
 plant dgrad_boxes $dgrad 's/k < t.filters; k \+= WGMMA_M/k < WGMMA_M; k += WGMMA_M/' said 'deadlock' '06k: no box for the second consumer' "$backward"
 plant dgrad_pad 03_shared_tiling/turned.h@$dgrad 's/p->dil_w \* \(p->S - 1\) - p->pad_left/p->pad_left/' result '' '06k: the padding of the forward pass' '--pass dgrad --shape mb1ic64ih8oc64kh3 --kernel 06k'
 plant dgrad_leave $dgrad '/the tile before has left/d' said 'race' '06k: results written where the tile before still leaves from' "$backward"
