@@ -10,9 +10,11 @@
  * Change:   against 06f the window; two consumers have a tile each, and results go out from the very stage that they were computed from.
  * Expect:   each pixel crosses L2 1.5 times instead of 9; 36 products of 64 x 232 x 16 for 4 rows of 56 pixels, of which 3.4 % are dropped: 730 TFLOP/s on 64
  *           channels and 64 filters.
- * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8 up to 64. Stride 1, no groups; rows of y up to 256 with their halo. */
+ * Passes:   fprop; dgrad as 06k (TURNED). Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8 up to 64. Stride 1, no groups; rows of the
+ *           result up to 256 with their halo. */
 #include <math.h>
 
+#include "03_shared_tiling/turned.h"
 #include "06_tensorcore_fp16/tiles.cuh"
 #include "common/harness/launch.h"
 
@@ -26,7 +28,7 @@ typedef struct window_cut {
 } window_cut;
 
 /* N: pixels of a product, those between the rows included. */
-template <int N>
+template <int N, bool TURNED>
 __global__ void __launch_bounds__(BLOCK, 1) window_kernel(conv_problem p, window_cut t, const __grid_constant__ CUtensorMap halos,
                                                           const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -56,7 +58,7 @@ __global__ void __launch_bounds__(BLOCK, 1) window_kernel(conv_problem p, window
       if (i == (int)blockIdx.x)
         for (int tap = 0; tap < taps; tap++) {
           ptx_mbarrier_arrive_expect_tx(filters_there + 8 * tap, TAP);
-          ptx_tensor_load(filters + tap * TAP, &filter_tiles, {0, tap, 0}, filters_there + 8 * tap);
+          ptx_tensor_load(filters + tap * TAP, &filter_tiles, {0, TURNED ? taps - 1 - tap : tap, 0}, filters_there + 8 * tap);
         }
     }
     return;
@@ -80,13 +82,13 @@ __global__ void __launch_bounds__(BLOCK, 1) window_kernel(conv_problem p, window
     ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
     ptx_mbarrier_wait(filters_there, 0);
     float sum[1][N / 2];
-    multiply<true>(sum, filters, pixels);
+    multiply<true, TURNED>(sum, filters, pixels);
     int column = 1, at = 0; /* of the tap: its column, and where its pixels begin */
     for (int tap = 1; tap < taps; tap++, column++) {
       at += p.dil_w;
       if (column == p.S) column = 0, at += p.dil_h * t.pitch - p.S * p.dil_w;
       if (turn < CONSUMERS) ptx_mbarrier_wait(filters_there + 8 * tap, 0);
-      multiply<false>(sum, filters + tap * TAP, pixels + at * ROW);
+      multiply<false, TURNED>(sum, filters + tap * TAP, pixels + at * ROW);
     }
     ptx_wgmma_wait<0>();
     ptx_bar_sync(2 + me, THREADS); /* nobody reads the pixels any more */
@@ -108,12 +110,14 @@ __global__ void __launch_bounds__(BLOCK, 1) window_kernel(conv_problem p, window
 
 typedef struct instance {
   int n;
-  void (*kernel)(conv_problem p, window_cut t, CUtensorMap halos, CUtensorMap filter_tiles, CUtensorMap results);
+  void (*kernel[2])(conv_problem p, window_cut t, CUtensorMap halos, CUtensorMap filter_tiles, CUtensorMap results); /* as they lie, turned */
 } instance;
 
 /* The first that is enough. */
-#define ROW_OF(N) \
-  { N, window_kernel<N> }
+#define ROW_OF(N)                                          \
+  {                                                        \
+    N, { window_kernel<N, false>, window_kernel<N, true> } \
+  }
 static const instance instances[] = {ROW_OF(64),  ROW_OF(96),  ROW_OF(120), ROW_OF(128), ROW_OF(176),
                                      ROW_OF(192), ROW_OF(208), ROW_OF(232), ROW_OF(240), ROW_OF(256)};
 
@@ -125,6 +129,7 @@ static const instance *instance_for(int positions) {
 
 typedef struct window_plan {
   CUtensorMap halos, filter_tiles, results;
+  conv_problem problem; /* the convolution that the pass is */
   const instance *row;
   window_cut cut;
   int blocks, shared;
@@ -158,17 +163,20 @@ static bool best_cut(const conv_problem *p, int64_t room, int sm_count, window_c
   return least < INT64_MAX;
 }
 
-static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
-  const conv_problem *p = &o->problem;
+static const char *plan_window(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *given = &o->problem;
+  const bool turned = o->pass == PASS_DGRAD;
   if (device->arch / 10 != 9) return "wgmma: only compute capability 9.0 has it";
-  if (p->groups > 1) return "groups";
-  if (p->C % CHUNK != 0 || p->K % CHUNK != 0 || p->C > BK || p->K > WGMMA_M) return "C and K are no multiples of 8 up to 64";
-  if (p->stride_h > 1 || p->stride_w > 1) return "a stride";
-  const char *why = plain_unsupported(p, device);
+  if (given->groups > 1) return "groups";
+  if (given->C % CHUNK != 0 || given->K % CHUNK != 0 || given->C > BK || given->K > WGMMA_M) return "C and K are no multiples of 8 up to 64";
+  if (given->stride_h > 1 || given->stride_w > 1) return "a stride";
+  const char *why = plain_unsupported(given, device);
   if (why) return why;
+  window_plan *mine = plan_data<window_plan>(plan);
+  const conv_problem *p = &mine->problem;
+  mine->problem = turned_pass(o).p;
   if (p->Q > MOST_N || p->Q + (p->S - 1) * (int64_t)p->dil_w > 256 || (p->R - 1) * (int64_t)p->dil_h > 200)
     return "rows with their halo have more than 256 pixels";
-  window_plan *mine = plan_data<window_plan>(plan);
   window_cut *t = &mine->cut;
   const int filters = p->R * p->S * TAP;
   if (p->R * p->S > MOST_TAPS || !best_cut(p, (int64_t)device->shared_per_block - 1024 - filters, device->sm_count, t))
@@ -180,25 +188,33 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
                    y_size[4] = {(cuuint64_t)p->K, (cuuint64_t)p->Q, (cuuint64_t)p->P, (cuuint64_t)p->N};
   const cuuint32_t x_box[4] = {BK, (cuuint32_t)t->pitch, (cuuint32_t)t->halo, (cuuint32_t)t->images},
                    y_box[4] = {WGMMA_M, (cuuint32_t)t->pitch, (cuuint32_t)(t->images > 1 ? t->halo : t->rows), (cuuint32_t)t->images};
-  why = map_tiles(plan, &mine->halos, "x", 4, x_size, x_box);
-  if (!why) why = map_filters(plan, &mine->filter_tiles, p, WGMMA_M);
-  if (!why) why = map_tiles(plan, &mine->results, "y", 4, y_size, y_box);
+  why = map_tiles(plan, &mine->halos, turned ? "dy" : "x", 4, x_size, x_box);
+  if (!why) why = map_filters(plan, &mine->filter_tiles, given, WGMMA_M);
+  if (!why) why = map_tiles(plan, &mine->results, turned ? "dx" : "y", 4, y_size, y_box);
   if (why) return why;
   snprintf(plan->words, sizeof plan->words, "%d image%s, %d row%s a tile: products of %d, %d stages, %d tiles", t->images, t->images == 1 ? "" : "s", t->rows,
            t->rows == 1 ? "" : "s", mine->row->n, t->stages, t->tiles);
-  const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel, (size_t)mine->shared);
+  const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel[turned], (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
 
-static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+static cudaError_t launch_window(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const window_plan *mine = plan_data<window_plan>(plan);
   CUtensorMap halos, filter_tiles, results;
-  cudaError_t status = map_at(&halos, &mine->halos, b->x);
+  const bool turned = plan->operation.pass == PASS_DGRAD;
+  cudaError_t status = map_at(&halos, &mine->halos, turned ? b->y : b->x);
   if (!status) status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
-  if (!status) status = map_at(&results, &mine->results, b->y);
+  if (!status) status = map_at(&results, &mine->results, turned ? b->x : b->y);
   if (status) return status;
-  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->row->kernel,
-                       plan->operation.problem, mine->cut, halos, filter_tiles, results);
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true},
+                       mine->row->kernel[turned], mine->problem, mine->cut, halos, filter_tiles, results);
 }
 
-NHWC_ROW(resident_fprop, "06g", "a halo tile once, taps by moved descriptors, filters resident", PASS_FPROP, 90, plan_fprop, launch_fprop, growth_steps);
+static double growth_window_dgrad(const conv_problem *p, bool random) {
+  const conv_problem turned = turned_dgrad(p).p;
+  return growth_steps(&turned, random);
+}
+
+NHWC_ROW(resident_fprop, "06g", "a halo tile once, taps by moved descriptors, filters resident", PASS_FPROP, 90, plan_window, launch_window, growth_steps);
+NHWC_ROW(resident_dgrad, "06g", "a halo tile once, taps by moved descriptors, filters resident", PASS_DGRAD, 90, plan_window, launch_window,
+         growth_window_dgrad);

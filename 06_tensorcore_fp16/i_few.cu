@@ -8,7 +8,8 @@
  * Change:   against 06f one tile a block or a cluster, its steps divided, the exchange; few registers, so none are handed over.
  * Expect:   (after a first version with larger tiles had been timed) batch 1: 2.5 us that no division removes (a launch, the first load, a barrier of the cluster, the last store), and the bytes of a block's steps at 50 a
  *           clock: 3x3 with 512 channels at 7x7, 9 steps of 16 KiB, 1.6 us. Together 4.1 us.
- * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
+ * Passes:   fprop; dgrad with stride 1, as 06k (TURNED). Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
+#include "03_shared_tiling/turned.h"
 #include "06_tensorcore_fp16/cost.h"
 #include "06_tensorcore_fp16/tiles.cuh"
 #include "common/harness/launch.h"
@@ -29,7 +30,7 @@ typedef struct split_cut {
   int steps;
 } split_cut;
 
-template <int CONSUMERS, int N, int BLOCKS>
+template <int CONSUMERS, int N, int BLOCKS, bool TURNED>
 __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
     split_kernel(conv_problem p, split_cut t, const __grid_constant__ CUtensorMap windows, const __grid_constant__ CUtensorMap filter_tiles,
                  const __grid_constant__ CUtensorMap results) {
@@ -60,7 +61,8 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
       for (int step = 0; step < count; step++, at = next_step(p, at, p.C), s = next_slot(s, S::STAGES)) {
         const ptx_shared filters = stages + s.stage * S::STAGE;
         ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
-        if (threadIdx.x == 0) load_step(p, from, &windows, &filter_tiles, at, filters + S::FILTERS * ROW, filters, S::STAGE, r.full + 8 * s.stage);
+        if (threadIdx.x == 0)
+          load_step<TURNED>(p, from, &windows, &filter_tiles, at, filters + S::FILTERS * ROW, filters, S::STAGE, r.full + 8 * s.stage, S::FILTERS);
       }
     }
     if (BLOCKS > 1) {
@@ -81,11 +83,11 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
   float sum[1][N / 2];
   slot s = {0, 0};
   ptx_mbarrier_wait(r.full, 0);
-  multiply<true>(sum, a, b);
+  multiply<true, TURNED>(sum, a, b);
   for (int step = 1, before = 0; step < count; step++) {
     s = next_slot(s, S::STAGES);
     ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
-    multiply<false>(sum, a + s.stage * S::STAGE, b + s.stage * S::STAGE);
+    multiply<false, TURNED>(sum, a + s.stage * S::STAGE, b + s.stage * S::STAGE);
     ptx_wgmma_wait<1>(); /* the step before is done */
     if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
     before = s.stage;
@@ -141,53 +143,64 @@ typedef struct instance {
   void (*kernel)(conv_problem p, split_cut t, CUtensorMap windows, CUtensorMap filter_tiles, CUtensorMap results);
 } instance;
 
-/* In the order of split_tiles (cost.h). */
-#define ROW_OF(CONSUMERS, N, BLOCKS) \
-  { shape<CONSUMERS, N, BLOCKS>::SHARED, split_kernel<CONSUMERS, N, BLOCKS> }
-static const instance instances[] = {ROW_OF(1, 32, 1), ROW_OF(1, 64, 1), ROW_OF(1, 32, 2), ROW_OF(1, 32, 4),  ROW_OF(1, 64, 2), ROW_OF(1, 64, 4),
-                                     ROW_OF(1, 64, 8), ROW_OF(2, 64, 2), ROW_OF(2, 96, 2), ROW_OF(2, 112, 2), ROW_OF(2, 128, 2)};
+/* In the order of split_tiles (cost.h): as they are, and turned. */
+#define ROW_OF(CONSUMERS, N, BLOCKS)                                                    \
+  {                                                                                     \
+    {shape<CONSUMERS, N, BLOCKS>::SHARED, split_kernel<CONSUMERS, N, BLOCKS, false>}, { \
+      shape<CONSUMERS, N, BLOCKS>::SHARED, split_kernel<CONSUMERS, N, BLOCKS, true>     \
+    }                                                                                   \
+  }
+static const instance instances[][2] = {ROW_OF(1, 32, 1), ROW_OF(1, 64, 1), ROW_OF(1, 32, 2), ROW_OF(1, 32, 4),  ROW_OF(1, 64, 2), ROW_OF(1, 64, 4),
+                                        ROW_OF(1, 64, 8), ROW_OF(2, 64, 2), ROW_OF(2, 96, 2), ROW_OF(2, 112, 2), ROW_OF(2, 128, 2)};
 
 typedef struct split_plan {
   CUtensorMap windows, filter_tiles, results;
+  conv_problem problem; /* the convolution that the pass is */
   const instance *row;
   split_cut cut;
   int blocks, cluster, threads;
 } split_plan;
 
-static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
-  const conv_problem *p = &o->problem;
+static const char *plan_few(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *given = &o->problem;
+  const bool turned = o->pass == PASS_DGRAD;
   if (device->arch / 10 != 9) return "wgmma: only compute capability 9.0 has it";
-  if (p->groups > 1) return "groups";
-  if (p->C % CHUNK != 0 || p->K % CHUNK != 0) return "C or K is no multiple of 8";
-  const char *why = plain_unsupported(p, device);
+  if (given->groups > 1) return "groups";
+  if (turned && (given->stride_h != 1 || given->stride_w != 1)) return "a stride";
+  if (given->C % CHUNK != 0 || given->K % CHUNK != 0) return "C or K is no multiple of 8";
+  const char *why = plain_unsupported(given, device);
   if (why) return why;
   split_plan *mine = plan_data<split_plan>(plan);
+  const conv_problem *p = &mine->problem;
+  mine->problem = turned_pass(o).p;
+  if (p->pad_top < -127 || p->pad_left < -127) return "windows of dy begin more than 127 pixels inside (tensor maps)";
   int choice = 0;
   best_split(p, device->sm_count, &choice);
   const split_tile t = split_tiles[choice];
-  mine->row = instances + choice, mine->cluster = t.blocks, mine->threads = (1 + t.consumers) * THREADS;
+  mine->row = &instances[choice][turned], mine->cluster = t.blocks, mine->threads = (1 + t.consumers) * THREADS;
   const int parts_c = (int)ceil_div(p->C, BK), tiles_k = (int)ceil_div(p->K, t.consumers * WGMMA_M);
   const int64_t tiles = ceil_div((int64_t)p->N * p->P * p->Q, t.n) * tiles_k;
   mine->cut = {divisor_of(tiles_k), divisor_of(p->Q), divisor_of(p->P * p->Q), divisor_of(parts_c), divisor_of(p->S), p->R * p->S * parts_c};
   mine->blocks = (int)tiles * t.blocks;
   why = map_windows(plan, &mine->windows, p, BK, t.n);
-  if (!why) why = map_filters(plan, &mine->filter_tiles, p, t.consumers * WGMMA_M);
+  if (!why) why = map_filters(plan, &mine->filter_tiles, given, turned ? BK : t.consumers * WGMMA_M);
   const cuuint64_t size[2] = {(cuuint64_t)p->K, (cuuint64_t)p->N * p->P * p->Q};
   const cuuint32_t box[2] = {WGMMA_M, (cuuint32_t)(t.n / t.blocks)};
-  if (!why) why = map_tiles(plan, &mine->results, "y", 2, size, box);
+  if (!why) why = map_tiles(plan, &mine->results, turned ? "dx" : "y", 2, size, box);
   if (why) return why;
-  snprintf(plan->words, sizeof plan->words, "%d filters x %d pixels, %lld tile%s by %d block%s each", t.consumers * WGMMA_M, t.n, (long long)tiles,
-           tiles == 1 ? "" : "s", t.blocks, t.blocks == 1 ? "" : "s");
+  snprintf(plan->words, sizeof plan->words, "%d %s x %d pixels, %lld tile%s by %d block%s each", t.consumers * WGMMA_M, turned ? "channels" : "filters", t.n,
+           (long long)tiles, tiles == 1 ? "" : "s", t.blocks, t.blocks == 1 ? "" : "s");
   const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel, (size_t)mine->row->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
 
-static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+static cudaError_t launch_few(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const split_plan *mine = plan_data<split_plan>(plan);
   CUtensorMap windows, filter_tiles, results;
-  cudaError_t status = map_at(&windows, &mine->windows, b->x);
+  const bool turned = plan->operation.pass == PASS_DGRAD;
+  cudaError_t status = map_at(&windows, &mine->windows, turned ? b->y : b->x);
   if (!status) status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
-  if (!status) status = map_at(&results, &mine->results, b->y);
+  if (!status) status = map_at(&results, &mine->results, turned ? b->x : b->y);
   if (status) return status;
   return launch_kernel({.grid = dim3(mine->blocks),
                         .block = dim3(mine->threads),
@@ -195,7 +208,7 @@ static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cu
                         .stream = stream,
                         .cluster = mine->cluster > 1 ? (unsigned)mine->cluster : 0,
                         .early = true},
-                       mine->row->kernel, plan->operation.problem, mine->cut, windows, filter_tiles, results);
+                       mine->row->kernel, mine->problem, mine->cut, windows, filter_tiles, results);
 }
 
 /* As 06f's, and the partial sums of up to 8 blocks. */
@@ -204,4 +217,10 @@ static double growth_few(const conv_problem *p, bool random) {
   return growth_truncated((double)(steps * (BK / 16) * (16 + 1) + 8), random);
 }
 
-NHWC_ROW(few_fprop, "06i", "few tiles: a cluster divides the reduction", PASS_FPROP, 90, plan_fprop, launch_fprop, growth_few);
+static double growth_few_dgrad(const conv_problem *p, bool random) {
+  const conv_problem turned = turned_dgrad(p).p;
+  return growth_few(&turned, random);
+}
+
+NHWC_ROW(few_fprop, "06i", "few tiles: a cluster divides the reduction", PASS_FPROP, 90, plan_few, launch_few, growth_few);
+NHWC_ROW(split_dgrad, "06i", "few tiles: a cluster divides the reduction", PASS_DGRAD, 90, plan_few, launch_few, growth_few_dgrad);

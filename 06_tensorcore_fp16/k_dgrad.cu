@@ -18,21 +18,10 @@
  * Passes:   dgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. Stride 1, no groups. */
 #include "03_shared_tiling/turned.h"
 #include "06_tensorcore_fp16/cut.cuh"
-#include "06_tensorcore_fp16/transposed.cuh"
 #include "common/harness/launch.h"
 
 /* Below, p is the convolution that dgrad is, in fprop's letters: its image is dy, so its channels c are w's filters; its result is dx, so its filters k are w's
  * channels. */
-
-/* A step of the reduction, one tap and 64 channels of dy, to a stage: for every 64 channels of dx a box [64 filters][64 channels], then pixels. */
-static __device__ __forceinline__ void load_turned(const conv_problem &p, const tile_cut &t, const tile &from, const CUtensorMap *windows,
-                                                   const CUtensorMap *filter_tiles, place at, ptx_shared stage, ptx_shared full) {
-  const int tap = p.R * p.S - 1 - (at.r * p.S + at.s); /* backwards: the filter is turned */
-  ptx_mbarrier_arrive_expect_tx(full, t.stage);
-  ptx_tensor_load_im2col(stage + t.filters * ROW, windows, {at.c, from.in_w, from.in_h, from.n},
-                         {(unsigned short)(at.s * p.dil_w), (unsigned short)(at.r * p.dil_h)}, full);
-  for (int k = 0; k < t.filters; k += WGMMA_M) ptx_tensor_load(stage + k * ROW, filter_tiles, {from.k + k, tap, at.c}, full);
-}
 
 /* N: pixels of a product. */
 template <int N>
@@ -64,7 +53,8 @@ __global__ void __launch_bounds__(BLOCK, 1)
       if (i == (int)blockIdx.x) ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
       for (int step = 0; step < t.steps; step++, at = next_step(p, at, p.C), s = next_slot(s, t.stages)) {
         ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
-        load_turned(p, t, from, &windows, &filter_tiles, at, stages + s.stage * t.stage, r.full + 8 * s.stage);
+        const ptx_shared filters = stages + s.stage * t.stage;
+        load_step<true>(p, from, &windows, &filter_tiles, at, filters + t.filters * ROW, filters, t.stage, r.full + 8 * s.stage, t.filters);
       }
     }
     return;
@@ -79,14 +69,14 @@ __global__ void __launch_bounds__(BLOCK, 1)
   const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
   slot s = {0, 0};
   for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
-    float sum[N / 2];
+    float sum[1][N / 2];
     int before = 0;
     for (int step = 0; step < t.steps; step++, s = next_slot(s, t.stages)) {
       ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
       if (step == 0) {
-        multiply_turned<true>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
+        multiply<true, true>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
       } else {
-        multiply_turned<false>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
+        multiply<false, true>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
         ptx_wgmma_wait<1>(); /* the step before is done */
         if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
       }
@@ -98,7 +88,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
     const int of_k = divide(i, t.tiles_k), k = (i - of_k * t.tiles_k.by) * t.filters + me * t.filters_apart;
     if (stores) ptx_bulk_wait_read<0>(); /* the tile before has left */
     ptx_bar_sync(2 + me, THREADS);
-    put_turned<N>(sum, box);
+    put_turned<N>(sum[0], box);
     ptx_fence_proxy_async();
     ptx_bar_sync(2 + me, THREADS); /* the box is there */
     if (stores && k < p.K) {

@@ -1,10 +1,11 @@
 /* Step 06: tensor cores in fp16. */
+#include "03_shared_tiling/turned.h"
 #include "06_tensorcore_fp16/cost.h"
 #include "common/harness/registry.h"
 
 extern const kernel_source sources_06[]; /* written when the step is built */
 extern const conv_kernel wmma_fprop, mma_fprop, wgmma_fprop, tma_fprop, roles_fprop, persistent_fprop, resident_fprop, stream_window_fprop, few_fprop,
-    persistent_dgrad, dense_wgrad, strided_dgrad, window_wgrad, toeplitz_fprop, toeplitz_dgrad, tensor_wgrad;
+    split_dgrad, resident_dgrad, persistent_dgrad, dense_wgrad, strided_dgrad, window_wgrad, toeplitz_fprop, toeplitz_dgrad, tensor_wgrad;
 
 /* Depthwise layers: where a warp of plain FMAs (step 04) has not less to set up. */
 static bool not_narrow(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
@@ -23,20 +24,25 @@ static bool window_pays(const conv_problem *p, conv_pass pass, const conv_device
   (void)pass, (void)random;
   return p->R * p->S > 1 && p->K <= 64 && (int64_t)p->N * p->P * p->Q >= (int64_t)100 * device->sm_count;
 }
+static bool window_pays_dgrad(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  const conv_problem turned = turned_dgrad(p).p;
+  return window_pays(&turned, pass, device, random);
+}
 static bool few_tiles(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  (void)pass, (void)random;
+  (void)random;
+  const conv_problem turned = turned_dgrad(p).p, *of = pass == PASS_DGRAD ? &turned : p;
   int split;
   persistent_tile tile;
-  return best_split(p, device->sm_count, &split) < best_persistent(p, device->sm_count, &tile);
+  return best_split(of, device->sm_count, &split) < best_persistent(of, device->sm_count, &tile);
 }
 static bool not_depthwise(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)device, (void)random;
   return !depthwise(p);
 }
 
-static const conv_kernel *const kernels[] = {&wmma_fprop,     &mma_fprop,           &wgmma_fprop,    &tma_fprop,        &roles_fprop, &persistent_fprop,
-                                             &resident_fprop, &stream_window_fprop, &few_fprop,      &persistent_dgrad, &dense_wgrad, &strided_dgrad,
-                                             &window_wgrad,   &toeplitz_fprop,      &toeplitz_dgrad, &tensor_wgrad};
+static const conv_kernel *const kernels[] = {&wmma_fprop,     &mma_fprop,           &wgmma_fprop,  &tma_fprop,      &roles_fprop,    &persistent_fprop,
+                                             &resident_fprop, &stream_window_fprop, &few_fprop,    &split_dgrad,    &resident_dgrad, &persistent_dgrad,
+                                             &dense_wgrad,    &strided_dgrad,       &window_wgrad, &toeplitz_fprop, &toeplitz_dgrad, &tensor_wgrad};
 static const conv_choice rule[] = {
     {&toeplitz_fprop, not_narrow, "depthwise: filters above 3x3, or more than 14 columns"},
     {&toeplitz_dgrad, wide_no_stride, "depthwise: stride 1, and filters above 3x3 or 100 columns and more"},
@@ -45,6 +51,8 @@ static const conv_choice rule[] = {
     {&stream_window_fprop, window_pays, "such layers, if they have more channels, their filters do not fit in shared memory or their rows not into a product"},
     {&few_fprop, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 06f"},
     {&persistent_fprop, NULL, "where it can"},
+    {&resident_dgrad, window_pays_dgrad, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},
+    {&split_dgrad, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 06k"},
     {&persistent_dgrad, NULL, "where it can"},
     {&strided_dgrad, NULL, "where it can"},
     {&dense_wgrad, NULL, "where it can"},

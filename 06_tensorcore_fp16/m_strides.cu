@@ -17,7 +17,6 @@
 #include <math.h>
 
 #include "06_tensorcore_fp16/cut.cuh"
-#include "06_tensorcore_fp16/transposed.cuh"
 #include "common/harness/launch.h"
 
 static constexpr int MOST_STRIDE = 8;
@@ -147,14 +146,14 @@ __global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p,
       store_zeros(p, t, to, N, dx);
       continue;
     }
-    float sum[N / 2];
+    float sum[1][N / 2];
     int before = 0;
     for (int step = 0; step < steps; step++, s = next_slot(s, t.in.stages)) {
       ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
       if (step == 0) {
-        multiply_turned<true>(sum, a + s.stage * t.in.stage, b + s.stage * t.in.stage);
+        multiply<true, true>(sum, a + s.stage * t.in.stage, b + s.stage * t.in.stage);
       } else {
-        multiply_turned<false>(sum, a + s.stage * t.in.stage, b + s.stage * t.in.stage);
+        multiply<false, true>(sum, a + s.stage * t.in.stage, b + s.stage * t.in.stage);
         ptx_wgmma_wait<1>(); /* the step before is done */
         if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
       }
@@ -163,7 +162,7 @@ __global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p,
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
     ptx_bar_sync(2 + me, THREADS); /* nobody reads the tile before any more */
-    put_turned<N>(sum, stages + box);
+    put_turned<N>(sum[0], stages + box);
     ptx_bar_sync(2 + me, THREADS); /* the box is there */
     store_class<N>(p, t, to, shared + box, dx);
   }

@@ -39,24 +39,32 @@ static __device__ __forceinline__ place next_step(const conv_problem &p, place a
   return at;
 }
 
-/* A step of the reduction, one tap and 64 channels: pixels to `a`, filters to `b`, `bytes` together, told to the mbarrier. */
+/* A step of the reduction, one tap and 64 channels: pixels to `a`, filters to `b`, `bytes` together, told to the mbarrier. TURNED (06k): filters for dgrad, whose
+ * channels are rows: boxes of 64 channels under a tap of 64 filters, as many as `rows` takes, the last tap first. */
+template <bool TURNED = false>
 static __device__ __forceinline__ void load_step(const conv_problem &p, const tile &t, const CUtensorMap *windows, const CUtensorMap *filters, place at,
-                                                 ptx_shared a, ptx_shared b, unsigned bytes, ptx_shared full) {
+                                                 ptx_shared a, ptx_shared b, unsigned bytes, ptx_shared full, int rows = WGMMA_M) {
   ptx_mbarrier_arrive_expect_tx(full, bytes);
   ptx_tensor_load_im2col(a, windows, {t.c + at.c, t.in_w, t.in_h, t.n}, {(unsigned short)(at.s * p.dil_w), (unsigned short)(at.r * p.dil_h)}, full);
-  ptx_tensor_load(b, filters, {at.c, at.r * p.S + at.s, t.k}, full);
+  const int tap = at.r * p.S + at.s;
+  if (!TURNED) ptx_tensor_load(b, filters, {at.c, tap, t.k}, full);
+  else
+    for (int k = 0; k < rows; k += WGMMA_M) ptx_tensor_load(b + k * ROW, filters, {t.k + k, p.R * p.S - 1 - tap, at.c}, full);
 }
 
-/* Asks for the products of a step: 64 M rows of a, 2 SUMS of b. The first ones of a tile do not add to what was there. */
-template <bool FIRST, int M, int SUMS> static __device__ __forceinline__ void multiply(float (&sum)[M][SUMS], ptx_shared a, ptx_shared b) {
+/* Asks for the products of a step: 64 M rows of a, 2 SUMS of b. The first ones of a tile do not add to what was there. TURNED: a lies transposed, so that the next 16
+ * to reduce are not two chunks further, but 16 rows. */
+template <bool FIRST, bool TURNED = false, int M, int SUMS> static __device__ __forceinline__ void multiply(float (&sum)[M][SUMS], ptx_shared a, ptx_shared b) {
+  constexpr int NEXT = TURNED ? CHUNK * CHUNKS : 1; /* from a chunk to the next, in a's descriptor */
   ptx_wgmma_fence();
-  const unsigned long long of_a = ptx_wgmma_descriptor(a, 16, 8 * ROW, PTX_SWIZZLE_128), of_b = ptx_wgmma_descriptor(b, 16, 8 * ROW, PTX_SWIZZLE_128);
+  const unsigned long long of_a = ptx_wgmma_descriptor(a, TURNED ? WGMMA_M * ROW : 16, 8 * ROW, PTX_SWIZZLE_128);
+  const unsigned long long of_b = ptx_wgmma_descriptor(b, 16, 8 * ROW, PTX_SWIZZLE_128);
 #pragma unroll
   for (int l = 0; l < CHUNKS; l += 2) /* 16 channels */
 #pragma unroll
     for (int i = 0; i < M; i++) {
-      if (FIRST && l == 0) ptx_wgmma<0, 0, 0>(sum[i], of_a + i * WGMMA_M * CHUNKS, of_b);
-      else ptx_wgmma(sum[i], of_a + i * WGMMA_M * CHUNKS + l, of_b + l);
+      if (FIRST && l == 0) ptx_wgmma<TURNED, 0, 0>(sum[i], of_a + i * WGMMA_M * CHUNKS, of_b);
+      else ptx_wgmma<TURNED>(sum[i], of_a + i * WGMMA_M * CHUNKS + l * NEXT, of_b + l);
     }
   ptx_wgmma_commit();
 }
