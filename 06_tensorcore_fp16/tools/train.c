@@ -33,8 +33,8 @@ enum { SETTINGS = sizeof settings / sizeof *settings };
 static const float momentum = 0.9f, usual_scale = 1024;
 
 static const char help_text[] = "usage: train [options]\n"
-                                "  --size small|full  16 channels, 32 images and 100 steps (the default on the emulator), or 64, 128 and 600\n"
-                                "  --steps N          steps; 0: check the gradients, and no more\n"
+                                "  --size small|full  of the network, and how different its pictures are (default: small on the emulator, full on a GPU)\n"
+                                "  --steps N          how many; 0: check the gradients, and no more\n"
                                 "  --batch N          images of a step\n"
                                 "  --seed N           of filters and pictures (default: 1)\n"
                                 "  --scale N          the loss scale in the beginning (default: 1024)\n"
@@ -160,6 +160,7 @@ int main(int argc, char **argv) {
   if (s.csv_path && !(s.csv = fopen(s.csv_path, "w"))) return bad("--csv", "a file that can be written", s.csv_path);
   if (s.csv) fputs("step,loss,held_out\n", s.csv);
   network_open(&s.net, (int)s.images, s.size->channels, (uint64_t)s.seed, &m.device);
+  printf("%s: %d channels, %lld pictures a step, %lld steps\n", s.size->name, s.size->channels, s.images, s.steps);
   const bool right = check_gradients(&s, !m.device.emulated);
   if (right) learn(&s, (float)s.scale);
   network_close(&s.net);
