@@ -26,7 +26,7 @@ typedef struct setting {
   float rate;   /* goes down to 0, evenly */
 } setting;
 static const setting settings[] = {
-    {"small", 16, 32, 80, 1, 8, 20, 0.2f},
+    {"small", 16, 32, 100, 1, 8, 20, 0.2f},
     {"full", 64, 128, 600, 4, 16, 50, 0.2f},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
