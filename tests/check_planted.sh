@@ -99,10 +99,10 @@ plant taps_zeros $wgrad '/gradient_bytes . 16 . threadIdx/d' said 'uninitialised
 backward='--pass dgrad --shape mb1ic264ih8oc136kh3ph1 --kernel 06k'
 dgrad=06_tensorcore_fp16/k_dgrad.cu
 plant dgrad_right $dgrad '' none '' '06k as it is, several tiles a block' "$backward"
-plant dgrad_turn $dgrad 's/const int tap = p.R \* p.S - 1 - \(at.r \* p.S \+ at.s\)/const int tap = at.r * p.S + at.s/' result '' '06k: filters that are not turned' "$backward"
-plant dgrad_major 06_tensorcore_fp16/transposed.cuh@$dgrad 's/ptx_wgmma<1>\(/ptx_wgmma<0>(/' result '' '06k: a read as if filters were its rows' "$backward"
-plant dgrad_depth 06_tensorcore_fp16/transposed.cuh@$dgrad 's/of_a \+ l \* CHUNK \* CHUNKS/of_a + l/' result '' '06k: the next 16 filters looked for where 06f has the next 16 channels' "$backward"
-plant dgrad_boxes $dgrad 's/k < t.filters; k \+= WGMMA_M/k < WGMMA_M; k += WGMMA_M/' said 'deadlock' '06k: no box for the second consumer' "$backward"
+plant dgrad_turn 06_tensorcore_fp16/ring.cuh@$dgrad 's/p.R \* p.S - 1 - tap/tap/' result '' '06k: filters that are not turned' "$backward"
+plant dgrad_major 06_tensorcore_fp16/ring.cuh@$dgrad 's/ptx_wgmma<TURNED>\(/ptx_wgmma<0>(/' result '' '06k: a read as if filters were its rows' "$backward"
+plant dgrad_depth 06_tensorcore_fp16/ring.cuh@$dgrad 's/NEXT = TURNED . CHUNK \* CHUNKS : 1/NEXT = 1/' result '' '06k: the next 16 filters looked for where 06f has the next 16 channels' "$backward"
+plant dgrad_boxes 06_tensorcore_fp16/ring.cuh@$dgrad 's/k < rows; k \+= WGMMA_M/k < rows - WGMMA_M; k += WGMMA_M/' said 'deadlock' '06k: no box for the second consumer' "$backward"
 plant dgrad_pad 03_shared_tiling/turned.h@$dgrad 's/p->dil_w \* \(p->S - 1\) - p->pad_left/p->pad_left/' result '' '06k: the padding of the forward pass' '--pass dgrad --shape mb1ic64ih8oc64kh3 --kernel 06k'
 plant dgrad_leave $dgrad '/the tile before has left/d' said 'race' '06k: results written where the tile before still leaves from' "$backward"
 # 06m: classes and their taps; on one multiprocessor several tiles of each.
