@@ -61,6 +61,7 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
       for (int step = 0; step < count; step++, at = next_step(p, at, p.C), s = next_slot(s, S::STAGES)) {
         const ptx_shared filters = stages + s.stage * S::STAGE;
         ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
+        __syncwarp(); /* a lane that is a round behind would wait for a parity that has come and gone */
         if (threadIdx.x == 0)
           load_step<TURNED>(p, from, &windows, &filter_tiles, at, filters + S::FILTERS * ROW, filters, S::STAGE, r.full + 8 * s.stage, S::FILTERS);
       }
