@@ -17,10 +17,11 @@
  *           that are in different places of different tiles read most of their boxes from memory: worse than 06f there.
  * Passes:   wgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
 #include "06_tensorcore_fp16/cost.h"
+#include "06_tensorcore_fp16/parts.cuh"
 #include "06_tensorcore_fp16/tiles.cuh"
 #include "common/harness/launch.h"
 
-static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 8, MOST_LANES = 8;
+static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 8;
 static constexpr int ADDED = MOST_LANES * THREADS * 16 /* bytes, of the second kernel */;
 static constexpr int PIXELS = 64 /* of a step */, WIDE = 64 /* filters or channels of a box */, BOX = PIXELS * ROW, OCTETS = WIDE / 8;
 
@@ -59,14 +60,6 @@ template <bool FIRST, int SUMS> static __device__ __forceinline__ void multiply_
     else ptx_wgmma<1, 1>(sum, of_a + l * CHUNKS, of_b + l * CHUNKS);
   }
   ptx_wgmma_commit();
-}
-
-/* Two neighbouring channels of filters k and k + 8, rounded, to dw. */
-static __device__ __forceinline__ void put_dw(const conv_problem &p, const place &of_x, int c, int k, float4 sum, __half *dw) {
-  __half *const to = dw + (int64_t)(k * p.R * p.S + of_x.r * p.S + of_x.s) * p.C + of_x.c + c;
-  if (of_x.c + c >= p.C) return;
-  if (k < p.K) *(__half2 *)to = __floats2half2_rn(sum.x, sum.y);
-  if (k + 8 < p.K) *(__half2 *)(to + (int64_t)8 * p.R * p.S * p.C) = __floats2half2_rn(sum.z, sum.w);
 }
 
 /* parts[block + tile][consumer][octet of columns][thread]: two neighbouring columns of two filters. N: columns of a product. */
@@ -139,8 +132,10 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
 #pragma unroll
       for (int j = 0; j < N / 8; j++) {
         const int box = at.box + me * t.boxes_apart + j / OCTETS;
-        if (box < t.all)
-          put_dw(p, place_of(p, t, box), j % OCTETS * 8 + lane % 4 * 2, k, make_float4(sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]), dw);
+        if (box >= t.all) continue;
+        const place of_x = place_of(p, t, box);
+        put_dw(p, of_x.r * p.S + of_x.s, of_x.c + j % OCTETS * 8 + lane % 4 * 2, k, make_float4(sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]),
+               dw);
       }
       continue;
     }
@@ -171,14 +166,8 @@ __global__ void __launch_bounds__(MOST_LANES *THREADS) add_parts_kernel(conv_pro
     const float4 part = parts[((int64_t)((block + tile) * CONSUMERS + me) * octets + octet) * THREADS + threadIdx.x];
     sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
   }
-  lanes[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads(); /* all lanes are there */
-  if (threadIdx.y > 0) return;
-  for (int lane = 1; lane < blockDim.y; lane++) {
-    const float4 part = lanes[lane][threadIdx.x];
-    sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
-  }
-  put_dw(p, of_x, c, k, sum, dw);
+  if (!sum_of_lanes(lanes, &sum)) return;
+  put_dw(p, of_x.r * p.S + of_x.s, of_x.c + c, k, sum, dw);
 }
 
 /* ---------------------------------------------------------------- host */

@@ -18,10 +18,11 @@
 #include <math.h>
 
 #include "06_tensorcore_fp16/cost.h"
+#include "06_tensorcore_fp16/parts.cuh"
 #include "06_tensorcore_fp16/tiles.cuh"
 #include "common/harness/launch.h"
 
-static constexpr int CONSUMERS = 3, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 8, MOST_LANES = 8, TAPS = 3 /* of a row */, WIDE = 64;
+static constexpr int CONSUMERS = 3, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 8, TAPS = 3 /* of a row */, WIDE = 64;
 static constexpr int K16 = 16 /* positions of a product */, OCTETS = TAPS * WIDE / 8, PART = CONSUMERS * OCTETS * THREADS /* float4 */;
 
 /* Tiles of `rows` rows of one image, or of `images` whole ones; dy has as many columns as the halo tile, and with several images as many rows. */
@@ -30,14 +31,6 @@ typedef struct window_cut {
   int rows, images, pitch, halo, tiles, splits, stages; /* tiles: of pixels, of which a block takes every splits-th */
   int steps, gradients, stage;                          /* products of a tile; bytes of dy and of all */
 } window_cut;
-
-/* Two neighbouring channels of filters k and k + 8, rounded, to dw. */
-static __device__ __forceinline__ void put_dw(const conv_problem &p, int tap, int c, int k, float4 sum, __half *dw) {
-  __half *const to = dw + ((int64_t)k * p.R * p.S + tap) * p.C + c;
-  if (c >= p.C) return;
-  if (k < p.K) *(__half2 *)to = __floats2half2_rn(sum.x, sum.y);
-  if (k + 8 < p.K) *(__half2 *)(to + (int64_t)8 * p.R * p.S * p.C) = __floats2half2_rn(sum.z, sum.w);
-}
 
 /* parts[split][pair][row of taps][octet of columns][thread]: two neighbouring channels of two filters. */
 __global__ void __launch_bounds__(BLOCK, 1)
@@ -130,13 +123,7 @@ __global__ void __launch_bounds__(MOST_LANES *THREADS) add_splits_kernel(conv_pr
     const float4 part = from[(int64_t)split * t.pairs.by * PART];
     sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
   }
-  lanes[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads(); /* all lanes are there */
-  if (threadIdx.y > 0) return;
-  for (int lane = 1; lane < blockDim.y; lane++) {
-    const float4 part = lanes[lane][threadIdx.x];
-    sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
-  }
+  if (!sum_of_lanes(lanes, &sum)) return;
   put_dw(p, row * TAPS + octet / 8, (pair - of_k * t.parts_c.by) * WIDE + octet % 8 * 8 + threadIdx.x % 4 * 2,
          of_k * WIDE + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, sum, dw);
 }
