@@ -39,11 +39,12 @@ __global__ void __launch_bounds__(BLOCK, 1)
     ring_begin(r, t.stages, CONSUMERS * THREADS / 32);
   }
 
-  if (role == 0) { /* the producer */
+  if (role == 0) { /* the producers, in turns */
     __syncwarp();
-    ptx_bar_arrive(1, BLOCK); /* barriers are there; who made them need not wait */
+    int turn = uniform(threadIdx.x / 32); /* steps until this warp's next */
+    producers_begin(turn, BLOCK);
     ptx_setmaxnreg_dec<56>();
-    if (threadIdx.x != 0) return;
+    if (threadIdx.x % 32 != 0) return;
     slot s = {0, 0};
     for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
       const int of_k = divide(i, t.tiles_k), pixel = of_k * t.pixels, n = divide(pixel, t.image), of_image = pixel - n * t.image.by,
@@ -52,6 +53,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
       place at = {0, 0, 0};
       if (i == (int)blockIdx.x) ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
       for (int step = 0; step < t.steps; step++, at = next_step(p, at, p.C), s = next_slot(s, t.stages)) {
+        if (!my_turn(&turn)) continue;
         ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
         const ptx_shared filters = stages + s.stage * t.stage;
         load_step<true>(p, from, &windows, &filter_tiles, at, filters + t.filters * ROW, filters, t.stage, r.full + 8 * s.stage, t.filters);

@@ -28,6 +28,9 @@ static bool window_pays_dgrad(const conv_problem *p, conv_pass pass, const conv_
   const conv_problem turned = turned_dgrad(p).p;
   return window_pays(&turned, pass, device, random);
 }
+static bool window_pays_wgrad(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  return p->C <= 64 && window_pays(p, pass, device, random);
+}
 static bool few_tiles(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)random;
   const conv_problem turned = turned_dgrad(p).p, *of = pass == PASS_DGRAD ? &turned : p;
@@ -55,6 +58,7 @@ static const conv_choice rule[] = {
     {&split_dgrad, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 06k"},
     {&persistent_dgrad, NULL, "where it can"},
     {&strided_dgrad, NULL, "where it can"},
+    {&window_wgrad, window_pays_wgrad, "up to 64 channels and 64 filters, 100 pixels or more for each multiprocessor"},
     {&dense_wgrad, NULL, "where it can"},
     {&mma_fprop, not_depthwise, "everything else that is not depthwise"},
 };

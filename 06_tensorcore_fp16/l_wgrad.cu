@@ -27,12 +27,18 @@ static constexpr int PIXELS = 64 /* of a step */, WIDE = 64 /* filters or channe
 
 /* How the problem is cut. */
 typedef struct pixel_cut {
-  divisor steps, each, row, image;                 /* by the steps of a tile; by those of a block; by Q; by P Q */
-  divisor tiles_k, parts_c, columns;               /* by the tiles of filters; by the boxes of a tap; by S */
-  int filters, filters_apart, boxes, boxes_apart;  /* of a tile: filters, boxes of b; from one consumer to the next */
-  int tiles, total, all, stages, stage, blocks, n; /* total: steps; all: boxes of b; bytes of a stage; n: boxes of a product */
-  bool alone;                                      /* a block for each tile: it writes dw, and there is no second kernel */
+  divisor steps, each, row, image;                  /* by the steps of a tile; by those of a block; by Q; by P Q */
+  divisor tiles_k, parts_c, columns;                /* by the tiles of filters; by the boxes of a tap; by S */
+  int filters, filters_apart, boxes, boxes_apart;   /* of a tile: filters, boxes of b; from one consumer to the next */
+  divisor party;                                    /* by the tiles of a party */
+  int parties, units, total, all, stages, stage, n; /* total: steps of all parties; all: boxes of b; bytes of a stage; n: boxes of a product */
 } pixel_cut;
+
+/* Which tiles are a party: each alone, those of the same columns, all. */
+enum { ONE_TILE, SAME_COLUMNS, ALL_TILES, PARTIES };
+
+/* A block for each tile: it writes dw, and there is no second kernel. */
+static __host__ __device__ __forceinline__ bool alone(const pixel_cut &t) { return t.each.by == t.steps.by; }
 
 /* What a tile is of dw. */
 typedef struct corner {
@@ -62,7 +68,7 @@ template <bool FIRST, int SUMS> static __device__ __forceinline__ void multiply_
   ptx_wgmma_commit();
 }
 
-/* parts[block + tile][consumer][octet of columns][thread]: two neighbouring columns of two filters. N: columns of a product. */
+/* parts[unit + party][member][consumer][octet of columns][thread]: two neighbouring columns of two filters. N: columns of a product. */
 template <int N>
 __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_cut t, const __grid_constant__ CUtensorMap windows,
                                                           const __grid_constant__ CUtensorMap gradients, float4 *__restrict__ parts, __half *__restrict__ dw) {
@@ -71,7 +77,8 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
   const ptx_shared stages = ptx_shared_address(shared);
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
   /* No minimum here: of the smallest of three numbers, one of them with another sign, nvcc 13.0 made a wrong instruction. */
-  const int role = uniform(threadIdx.x / THREADS), first = blockIdx.x * t.each.by, end = blockIdx.x + 1 < gridDim.x ? first + t.each.by : t.total;
+  const int role = uniform(threadIdx.x / THREADS), unit = divide(blockIdx.x, t.party), member = blockIdx.x - unit * t.party.by, first = unit * t.each.by,
+            end = unit + 1 < t.units ? first + t.each.by : t.total;
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&windows), ptx_prefetch_tensormap(&gradients);
@@ -79,16 +86,18 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
   }
 
   slot s = {0, 0};
-  if (role == 0) { /* the producer */
+  if (role == 0) { /* the producers, in turns */
     __syncwarp();
-    ptx_bar_arrive(1, BLOCK); /* barriers are there; who made them need not wait */
-    if (threadIdx.x != 0) return;
+    int turn = uniform(threadIdx.x / 32); /* steps until this warp's next */
+    producers_begin(turn, BLOCK);
+    if (threadIdx.x % 32 != 0) return;
     ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
-    for (int tile = divide(first, t.steps), i = first; i < end; tile++) {
-      const corner at = corner_of(t, tile);
+    for (int party = divide(first, t.steps), i = first; i < end; party++) {
+      const corner at = corner_of(t, party * t.party.by + member);
       const place first_place = place_of(p, t, at.box);
-      for (const int stop = min(end, (tile + 1) * t.steps.by); i < stop; i++, s = next_slot(s, t.stages)) {
-        const int pixel = (i - tile * t.steps.by) * PIXELS, n = divide(pixel, t.image), of_image = pixel - n * t.image.by, row = divide(of_image, t.row);
+      for (const int stop = min(end, (party + 1) * t.steps.by); i < stop; i++, s = next_slot(s, t.stages)) {
+        if (!my_turn(&turn)) continue;
+        const int pixel = (i - party * t.steps.by) * PIXELS, n = divide(pixel, t.image), of_image = pixel - n * t.image.by, row = divide(of_image, t.row);
         const int in_w = (of_image - row * p.Q) * p.stride_w - p.pad_left, in_h = row * p.stride_h - p.pad_top;
         const ptx_shared full = r.full + 8 * s.stage;
         ptx_shared to = stages + s.stage * t.stage;
@@ -110,13 +119,13 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
   const int me = role - 1; /* of the consumers */
   const ptx_shared a = stages + me * t.filters_apart * ROW, b = stages + t.filters * ROW + me * t.boxes_apart * BOX;
   const bool first_lane = threadIdx.x % 32 == 0;
-  for (int tile = divide(first, t.steps), i = first; i < end; tile++) {
+  for (int party = divide(first, t.steps), i = first; i < end; party++) {
     float sum[N / 2];
     int before = s.stage;
     ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
     multiply_pixels<true>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
     i++, s = next_slot(s, t.stages);
-    for (const int stop = min(end, (tile + 1) * t.steps.by); i < stop; i++, s = next_slot(s, t.stages)) {
+    for (const int stop = min(end, (party + 1) * t.steps.by); i < stop; i++, s = next_slot(s, t.stages)) {
       ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
       multiply_pixels<false>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
       ptx_wgmma_wait<1>(); /* the step before is done */
@@ -126,8 +135,8 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
 
-    if (t.alone) { /* nobody else has steps of this tile */
-      const corner at = corner_of(t, tile);
+    if (alone(t)) { /* nobody else has steps of this tile */
+      const corner at = corner_of(t, party * t.party.by + member);
       const int lane = threadIdx.x % 32, k = at.k + me * t.filters_apart + threadIdx.x / 32 % 4 * 16 + lane / 4;
 #pragma unroll
       for (int j = 0; j < N / 8; j++) {
@@ -139,7 +148,7 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
       }
       continue;
     }
-    float4 *const to = parts + (int64_t)((blockIdx.x + tile) * CONSUMERS + me) * (N / 8 * THREADS) + threadIdx.x % THREADS;
+    float4 *const to = parts + (int64_t)(((unit + party) * t.party.by + member) * CONSUMERS + me) * (N / 8 * THREADS) + threadIdx.x % THREADS;
 #pragma unroll
     for (int j = 0; j < N / 8; j++) to[j * THREADS] = make_float4(sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]);
   }
@@ -158,12 +167,13 @@ __global__ void __launch_bounds__(MOST_LANES *THREADS) add_parts_kernel(conv_pro
   const int c = octet % OCTETS * 8 + threadIdx.x % 4 * 2, k = at.k + me * t.filters_apart + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
   if (box >= t.all || of_x.c + c >= p.C) return; /* all threads or none: C is a multiple of 8 */
 
-  const int first = divide(tile * t.steps.by, t.each), last = divide((tile + 1) * t.steps.by - 1, t.each);
+  const int party = divide(tile, t.party), member = tile - party * t.party.by, first = divide(party * t.steps.by, t.each),
+            last = divide((party + 1) * t.steps.by - 1, t.each);
   float4 sum = make_float4(0, 0, 0, 0);
   ptx_griddepcontrol_wait(); /* the parts are there */
 #pragma unroll 8
-  for (int block = first + threadIdx.y; block <= last; block += blockDim.y) {
-    const float4 part = parts[((int64_t)((block + tile) * CONSUMERS + me) * octets + octet) * THREADS + threadIdx.x];
+  for (int unit = first + threadIdx.y; unit <= last; unit += blockDim.y) {
+    const float4 part = parts[((int64_t)(((unit + party) * t.party.by + member) * CONSUMERS + me) * octets + octet) * THREADS + threadIdx.x];
     sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
   }
   if (!sum_of_lanes(lanes, &sum)) return;
@@ -181,50 +191,58 @@ typedef struct pixels_plan {
 typedef void (*pixels_t)(conv_problem p, pixel_cut t, CUtensorMap windows, CUtensorMap gradients, float4 *parts, __half *dw);
 static const pixels_t instances[] = {pixels_kernel<WIDE>, pixels_kernel<2 * WIDE>, pixels_kernel<3 * WIDE>, pixels_kernel<4 * WIDE>}; /* by n - 1 */
 
-/* Products of n boxes, at most so many blocks, with equally many steps each but the last. beside: both consumers have the same 64 filters, and n boxes each. level:
- * every tile has as many blocks as the others, so that the blocks of all tiles are always at the same pixels; steps past the last pixel fill up. False: more than
- * can be counted, or more tiles than blocks. */
-static bool cut_into(const conv_problem *p, int n, bool beside, bool level, int blocks, pixel_cut *t) {
-  const int parts_c = (int)ceil_div(p->C, WIDE);
-  int steps = (int)ceil_div((int64_t)p->N * p->P * p->Q, PIXELS);
+/* Products of n boxes, in at most so many blocks. beside: both consumers have the same 64 filters, and n boxes each. party: one of PARTIES. False: more than can be
+ * counted, or a party has more tiles than there are blocks. */
+static bool cut_into(const conv_problem *p, int n, bool beside, int party, int blocks, pixel_cut *t) {
+  const int parts_c = (int)ceil_div(p->C, WIDE), steps = (int)ceil_div((int64_t)p->N * p->P * p->Q, PIXELS);
   *t = {};
-  t->row = divisor_of(p->Q), t->image = divisor_of(p->P * p->Q);
+  t->row = divisor_of(p->Q), t->image = divisor_of(p->P * p->Q), t->steps = divisor_of(steps);
   t->parts_c = divisor_of(parts_c), t->columns = divisor_of(p->S);
   if (beside) t->filters = WIDE, t->boxes = CONSUMERS * n, t->boxes_apart = n;
   else t->filters = CONSUMERS * WIDE, t->filters_apart = WIDE, t->boxes = n;
   const int tiles_k = (int)ceil_div(p->K, t->filters);
   const int64_t all = (int64_t)p->R * p->S * parts_c, tiles = ceil_div(all, t->boxes) * tiles_k;
-  if (level && tiles > blocks) return false;
-  const int each = level ? (int)ceil_div(steps, blocks / (int)tiles) : 1;
-  steps = (int)ceil_div(steps, each) * each;
-  const int64_t total = tiles * steps;
-  if (total > INT_MAX / 2) return false;
-  t->n = n, t->tiles_k = divisor_of(tiles_k), t->all = (int)all, t->tiles = (int)tiles, t->total = (int)total;
-  t->steps = divisor_of(steps), t->each = divisor_of(level ? each : (int)ceil_div(total, blocks)), t->blocks = (int)ceil_div(total, t->each.by);
-  t->stage = t->filters * ROW + t->boxes * BOX, t->alone = t->each.by == t->steps.by;
+  const int64_t together = party == ONE_TILE ? 1 : party == SAME_COLUMNS ? tiles_k : tiles;
+  if (together > blocks || tiles / together * steps > INT_MAX / 2) return false;
+  t->n = n, t->tiles_k = divisor_of(tiles_k), t->all = (int)all;
+  t->party = divisor_of((int)together), t->parties = (int)(tiles / together), t->total = t->parties * steps;
+  t->each = divisor_of((int)ceil_div(t->total, blocks / (int)together)), t->units = (int)ceil_div(t->total, t->each.by);
+  t->stage = t->filters * ROW + t->boxes * BOX;
   return true;
 }
 
-/* Bytes of a tile's sums in fp32; of all parts, of which there are as many as places. */
-static int64_t tile_bytes(const pixel_cut *t) { return (int64_t)CONSUMERS * t->n * OCTETS * THREADS * (int)sizeof(float4); }
-static int64_t parts_bytes(const pixel_cut *t) { return t->alone ? 0 : (t->tiles + t->blocks - 1) * tile_bytes(t); }
+static int blocks_of(const pixel_cut *t) { return t->units * t->party.by; }
 
-/* Clocks: a block's steps, its tiles' ends and the sums that it leaves; and a second kernel that reads all of them, 5000 bytes a clock out of L2 (docs/gpu_hopper.md). Of what does not
- * stay in L2, memory brings 2000 bytes a clock: once, if the blocks of all tiles read it at the same time, or for every row and column of tiles. */
-static double clocks_of_cut(const conv_problem *p, const pixel_cut *t) {
-  const double x = 2.0 * p->N * p->H * p->W * p->C, dy = 2.0 * p->N * p->P * p->Q * p->K, ends = 1 + (double)t->each.by / t->steps.by;
-  const bool once = x + dy < 40e6 || t->steps.by % t->each.by == 0;
-  const double memory = (once ? x + dy : x * t->tiles_k.by + dy * (t->tiles / t->tiles_k.by)) / 2000;
-  return fmax(t->each.by * clocks_of_step(CONSUMERS * t->n * WIDE, t->stage), memory) + ends * clocks_of_end(t->n * WIDE) +
-         (t->alone ? 0 : ends * tile_bytes(t) / 52.0 + parts_bytes(t) / 5000.0 + 3000);
+/* Bytes of all parts: sums in fp32. */
+static int64_t parts_bytes(const pixel_cut *t) {
+  return alone(*t) ? 0 : (int64_t)(t->parties + t->units - 1) * t->party.by * CONSUMERS * t->n * OCTETS * THREADS * (int)sizeof(float4);
 }
 
-/* The cheapest of one to four boxes a product. False: none can be counted. */
+/* Clocks: a block's steps, its tiles' ends, and a second kernel, for which sums are written and read, 5000 bytes a clock (docs/gpu_hopper.md). A multiprocessor takes
+ * in 60 bytes a clock if others want the same at the same time, and more of a box that its neighbours want, else 36. Of what does not stay in L2, memory brings 2000
+ * bytes a clock: once, if all tiles are one party, or for every row and column of tiles; in part while products are made. */
+static double clocks_of_cut(const conv_problem *p, const pixel_cut *t) {
+  const double x = 2.0 * p->N * p->H * p->W * p->C, dy = 2.0 * p->N * p->P * p->Q * p->K, ends = 1 + (double)t->each.by / t->steps.by;
+  const int tiles = t->parties * t->party.by;
+  const bool together = t->party.by > 1, once = x + dy < 40e6 || t->parties == 1;
+  const double memory = (once ? x + dy : x * t->tiles_k.by + dy * (tiles / t->tiles_k.by)) / 2000;
+  const double bytes = t->filters * ROW + (together && t->tiles_k.by > 1 ? 0.8 : 1) * t->boxes * BOX;
+  const double steps = t->each.by * fmax(2.0 * CONSUMERS * t->n * WIDE, bytes / (together ? 60 : 36));
+  return fmax(steps, memory) + 0.4 * fmin(steps, memory) + ends * clocks_of_end(t->n * WIDE) + (alone(*t) ? 0 : parts_bytes(t) / 2500.0 + 3000);
+}
+
+/* Up to four boxes a product, or two beside each other: with more, a ring has fewer stages than producers. */
+static const struct {
+  int n;
+  bool beside;
+} shapes[] = {{1, false}, {2, false}, {3, false}, {4, false}, {1, true}, {2, true}};
+
+/* The cheapest of them, with each kind of party. False: none can be counted. */
 static bool best_cut(const conv_problem *p, int sm_count, pixel_cut *best) {
   double least = INFINITY;
-  for (int i = 0; i < 16; i++) {
+  for (int i = 0; i < PARTIES * (int)(sizeof shapes / sizeof *shapes); i++) {
     pixel_cut t;
-    if (!cut_into(p, 1 + i / 4, i / 2 % 2 == 1, i % 2 == 1, sm_count, &t)) continue;
+    if (!cut_into(p, shapes[i / PARTIES].n, shapes[i / PARTIES].beside, i % PARTIES, sm_count, &t)) continue;
     const double clocks = clocks_of_cut(p, &t);
     if (clocks < least) least = clocks, *best = t;
   }
@@ -251,8 +269,8 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
   const int of_a_tile = (int)ceil_div(t->steps.by, t->each.by) + 1; /* parts, at most */
   mine->lanes = of_a_tile < 4 ? 1 : of_a_tile < 4 * MOST_LANES ? of_a_tile / 4 : MOST_LANES;
   plan->workspace_bytes = (size_t)parts_bytes(t);
-  snprintf(plan->words, sizeof plan->words, "%d filters x %d channels, %d tile%s by %d blocks, %d stages", t->filters, t->boxes * WIDE, t->tiles,
-           t->tiles == 1 ? "" : "s", t->blocks, t->stages);
+  snprintf(plan->words, sizeof plan->words, "%d filters x %d channels, %d part%s of %d tile%s, by %d blocks, %d stages", t->filters, t->boxes * WIDE,
+           t->parties, t->parties == 1 ? "y" : "ies", t->party.by, t->party.by == 1 ? "" : "s", blocks_of(t), t->stages);
   const cudaError_t status = plan_allow_shared((const void *)instances[t->n - 1], (size_t)(t->stages * t->stage));
   return status ? plan_failed(plan, status) : NULL;
 }
@@ -265,10 +283,10 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   cudaError_t status = map_at(&windows, &mine->windows, b->x);
   if (!status) status = map_at(&gradients, &mine->gradients, b->y);
   if (status) return status;
-  status = launch_kernel({.grid = dim3(t.blocks), .block = dim3(BLOCK), .shared = (size_t)(t.stages * t.stage), .stream = stream, .early = true},
+  status = launch_kernel({.grid = dim3(blocks_of(&t)), .block = dim3(BLOCK), .shared = (size_t)(t.stages * t.stage), .stream = stream, .early = true},
                          instances[t.n - 1], p, t, windows, gradients, (float4 *)b->workspace, (__half *)b->w);
-  if (status || t.alone) return status;
-  return launch_kernel({.grid = dim3(t.tiles * CONSUMERS * t.n * OCTETS), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true},
+  if (status || alone(t)) return status;
+  return launch_kernel({.grid = dim3(t.parties * t.party.by * CONSUMERS * t.n * OCTETS), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true},
                        add_parts_kernel, p, t, (const float4 *)b->workspace, (__half *)b->w);
 }
 

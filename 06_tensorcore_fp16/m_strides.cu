@@ -62,11 +62,12 @@ static __device__ __forceinline__ class_pixel pixel_at(const tile_cut &t, int pi
 
 /* The producer's: all steps of a tile, each a tap and 64 filters, as 06k's. */
 static __device__ __forceinline__ slot load_tile(const conv_problem &p, const strided_cut &t, const strided_tile &from, const CUtensorMap *windows,
-                                                 const CUtensorMap *filter_tiles, ptx_shared stages, const ring &both, slot s) {
+                                                 const CUtensorMap *filter_tiles, ptx_shared stages, const ring &both, int *turn, slot s) {
   const class_pixel first = pixel_at(t.in, from.pixel);
   for (int r = 0; r < from.h.taps; r++)
     for (int q = 0; q < from.w.taps; q++)
       for (int k = 0; k < p.K; k += BK, s = next_slot(s, t.in.stages)) {
+        if (!my_turn(turn)) continue;
         const int tap = (from.h.first + r * t.h.step) * p.S + from.w.first + q * t.w.step;
         const ptx_shared stage = stages + s.stage * t.in.stage, full = both.full + 8 * s.stage;
         ptx_mbarrier_wait(both.empty + 8 * s.stage, s.parity ^ 1);
@@ -120,14 +121,15 @@ __global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p,
     ring_begin(r, t.in.stages, CONSUMERS * THREADS / 32);
   }
 
-  if (role == 0) { /* the producer */
+  if (role == 0) { /* the producers, in turns */
     __syncwarp();
-    ptx_bar_arrive(1, BLOCK); /* barriers are there; who made them need not wait */
+    int turn = uniform(threadIdx.x / 32); /* steps until this warp's next */
+    producers_begin(turn, BLOCK);
     ptx_setmaxnreg_dec<56>();
-    if (threadIdx.x != 0) return;
+    if (threadIdx.x % 32 != 0) return;
     slot s = {0, 0};
     ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
-    for (int i = blockIdx.x; i < tiles; i += gridDim.x) s = load_tile(p, t, tile_at(t, i), &windows, &filter_tiles, stages, r, s);
+    for (int i = blockIdx.x; i < tiles; i += gridDim.x) s = load_tile(p, t, tile_at(t, i), &windows, &filter_tiles, stages, r, &turn, s);
     return;
   }
 

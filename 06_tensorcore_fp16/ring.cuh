@@ -20,6 +20,23 @@ static __device__ __forceinline__ void ring_begin(const ring &r, int stages, int
   ptx_fence_mbarrier_init();
 }
 
+/* A step of several boxes keeps one thread longer than its products take (docs/06_training.md): so a thread of each of four warps asks for every fourth step. Rings of
+ * four stages and more: then nobody is two rounds behind, where a parity would be taken for that of another round. */
+static constexpr int PRODUCERS = 4;
+
+/* At the begin, by all lanes: warp 0 made the barriers, and need not wait for them. */
+static __device__ __forceinline__ void producers_begin(int warp, int block) {
+  if (warp == 0) ptx_bar_arrive(1, block);
+  else ptx_bar_sync(1, block);
+}
+
+/* Is this step a producer's own? turn: how many are others'. */
+static __device__ __forceinline__ bool my_turn(int *turn) {
+  const bool mine = *turn == 0;
+  *turn = mine ? PRODUCERS - 1 : *turn - 1;
+  return mine;
+}
+
 /* Where a tile's copies begin: its first channel and filter, and the first window's first pixel. */
 typedef struct tile {
   int c, k, in_w, in_h, n;
