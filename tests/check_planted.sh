@@ -86,8 +86,8 @@ plant pixels_ring $wgrad 's/ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has wa
 plant pixels_bytes $wgrad 's/expect_tx\(full, t.stage\)/expect_tx(full, t.stage - BOX)/' said 'brings more bytes|deadlock|uninitialised' '06l: fewer bytes expected than come' "$gradient"
 plant pixels_columns $wgrad 's/(of_b = .*), BOX, 8/\1, ROW, 8/' result '' '06l: columns of the next box where those of the next pixel lie' "$gradient"
 plant pixels_dilation $wgrad 's/of_x.r \* p.dil_h/of_x.r/' result '' '06l: the dilation of rows forgotten' "$gradient"
-plant pixels_place $wgrad 's/\(blockIdx.x \+ tile\) \* CONSUMERS/blockIdx.x * CONSUMERS/' said 'uninitialised' '06l: sums of all tiles in the same place' "$gradient"
-plant pixels_parts $wgrad 's/block <= last/block < last/' result '' '06l: the last part not added' "$gradient"
+plant pixels_place $wgrad 's/\(unit \+ party\) \* t.party.by/unit * t.party.by/' result '' '06l: sums of all tiles in the same place' "$gradient"
+plant pixels_parts $wgrad 's/unit <= last/unit < last/' result '' '06l: the last part not added' "$gradient"
 plant pixels_wait $wgrad '/the parts are there/d' overlap 'const float4 part = parts[' '06l: parts read before they are there' "$gradient"
 gradient='--pass wgrad --kernel 06n --shape mb24ic64ih13oc72oh13kh3ph1'
 wgrad=06_tensorcore_fp16/n_window_wgrad.cu
@@ -104,6 +104,8 @@ plant dgrad_major 06_tensorcore_fp16/ring.cuh@$dgrad 's/ptx_wgmma<TURNED>\(/ptx_
 plant dgrad_depth 06_tensorcore_fp16/ring.cuh@$dgrad 's/NEXT = TURNED . CHUNK \* CHUNKS : 1/NEXT = 1/' result '' '06k: the next 16 filters looked for where 06f has the next 16 channels' "$backward"
 plant dgrad_boxes 06_tensorcore_fp16/ring.cuh@$dgrad 's/k < rows; k \+= WGMMA_M/k < rows - WGMMA_M; k += WGMMA_M/' said 'deadlock' '06k: no box for the second consumer' "$backward"
 plant dgrad_pad 03_shared_tiling/turned.h@$dgrad 's/p->dil_w \* \(p->S - 1\) - p->pad_left/p->pad_left/' result '' '06k: the padding of the forward pass' '--pass dgrad --shape mb1ic64ih8oc64kh3 --kernel 06k'
+plant dgrad_producers 06_tensorcore_fp16/ring.cuh@$dgrad 's/else ptx_bar_sync\(1, block\)/else ptx_bar_arrive(1, block)/' said 'race|uninitialised|mbarrier' '06k: producers that wait at barriers nobody has made yet' "$backward"
+plant dgrad_turns 06_tensorcore_fp16/ring.cuh@$dgrad 's/mine . PRODUCERS - 1/mine ? PRODUCERS/' said 'deadlock' '06k: a turn too long, and nobody asks for some steps' "$backward"
 plant dgrad_leave $dgrad '/the tile before has left/d' said 'race' '06k: results written where the tile before still leaves from' "$backward"
 # 06m: classes and their taps; on one multiprocessor several tiles of each.
 strides='--pass dgrad --shape mb2ic200ih13oc136oh7kh3sh2ph1 --kernel 06m'

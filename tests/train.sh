@@ -84,5 +84,5 @@ planted tools/train/network.c 's/if \(!\(tensor_get\(out, i\) > 0\)\)/if (false)
 planted tools/train/network.c 's/(\+ labels\[n\]\]) -= 1/\1 -= 0/' 'slope .* layer 1' 'the loss: the right class forgotten'
 planted tools/train/layer.c 's/\{\{out, w, in\}\}/{{job == TO_FILTER ? \&l->out : out, w, in}}/' "slope .* layer 2" 'the transposed layer: its output in the place of the gradient'
 planted tools/train/layer.c 's/^  must\(buffer_upload\(\&l->device, b.*//' "layer 1, output" 'a filter that is not uploaded'
-planted l_wgrad.cu 's/block <= last/block < last/' "filter's gradient .* by 06l" '06l: the last part of a sum not added'
+planted l_wgrad.cu 's/unit <= last/unit < last/' "filter's gradient .* by 06l" '06l: the last part of a sum not added'
 done_testing

@@ -179,6 +179,7 @@ typedef struct emu_checker {
   bool engines;                                 /* this block has used one: what follows means something */
   uint16_t fences_of[EMU_MAX_THREADS];          /* fence.proxy.async, of each thread */
   uint32_t fenced_known[EMU_WARPS][EMU_AGENTS]; /* what a warp knew when it ran one last */
+  uint32_t brought[EMU_BARRIERS][EMU_AGENTS];   /* to a barrier by warps that did not wait there: what they knew */
   emu_phases mbarrier[EMU_MBARRIERS];
   int mbarriers;
   uint32_t stores[EMU_WARPGROUPS];
@@ -235,12 +236,19 @@ void emu_shared_allow(emu_launch *launch, const emu_shared_site *site);
 void emu_checker_create(emu_worker *w);
 void emu_checker_begin_block(emu_worker *w);
 void emu_checker_barrier(emu_block *block, int id, unsigned expected);
+void emu_checker_barrier_arrive(emu_thread *t, int id);
 void emu_checker_warp_sync(emu_warp *warp, unsigned lanes);
 void emu_shared_set_written(emu_checker *c, size_t offset, size_t bytes, bool written);
 void emu_shared_describe_at(const emu_checker *c, size_t offset, char *text, size_t room);
 
 /* A line as a program counter, for accesses that wrappers make (check_report.c). */
 const void *emu_site_pc(emu_site where);
+
+/* Of each clock the later. */
+static inline void emu_learn(uint32_t *know, const uint32_t *from) {
+  for (int i = 0; i < EMU_AGENTS; i++)
+    if (from[i] > know[i]) know[i] = from[i];
+}
 
 /* check_engines.c */
 void emu_engines_begin_block(emu_checker *c);
@@ -250,7 +258,7 @@ int emu_writer(const emu_cell *cell); /* as emu_other has it */
 void emu_engines_mbarrier_init(emu_block *block, uint32_t offset);
 void emu_engines_mbarrier_arrive(emu_thread *t, emu_block *block, uint32_t offset, emu_site where);
 void emu_engines_mbarrier_phase(emu_block *block, uint32_t offset);
-void emu_engines_mbarrier_passed(emu_thread *t, uint32_t offset);
+void emu_engines_mbarrier_passed(emu_thread *t, uint32_t offset, emu_site where);
 void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
 void emu_engines_bulk_arrived(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
 void emu_engines_bulk_global(const void *address, size_t bytes, bool writes, emu_site where);
@@ -269,6 +277,6 @@ void emu_cluster_begin_block(emu_checker *c, unsigned rank, unsigned team_size);
 void emu_cluster_meet(emu_checker *c, uint32_t warps, int count);
 void emu_cluster_barrier(emu_block *team);
 bool emu_cluster_access(emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc); /* false: it is nowhere in the cluster */
-void emu_cluster_mbarrier(emu_checker *c, const emu_block *block, uint32_t offset, const char *what, const void *pc);
+void emu_check_mbarrier(emu_checker *c, const emu_block *block, uint32_t offset, const char *what, const void *pc);
 /* What warp w of c's block knows of a block of the cluster. */
 static inline uint32_t *emu_known(emu_checker *c, unsigned rank, unsigned w) { return rank == c->rank ? c->clock[w] : c->of_others[rank][w]; }

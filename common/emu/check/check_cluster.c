@@ -23,17 +23,12 @@ void emu_cluster_begin_block(emu_checker *c, unsigned rank, unsigned team_size) 
   memset(c->visits, 0, sizeof c->visits);
 }
 
-static void learn(uint32_t *know, const uint32_t *from) {
-  for (int i = 0; i < EMU_AGENTS; i++)
-    if (from[i] > know[i]) know[i] = from[i];
-}
-
 void emu_cluster_meet(emu_checker *c, uint32_t set, int warps) {
   for (unsigned rank = 0; rank < c->team_size; rank++) {
     if (rank == c->rank) continue;
     uint32_t known[EMU_AGENTS] = {0};
     for (int a = 0; a < warps; a++)
-      if (set >> a & 1) learn(known, c->of_others[rank][a]);
+      if (set >> a & 1) emu_learn(known, c->of_others[rank][a]);
     for (int a = 0; a < warps; a++)
       if (set >> a & 1) memcpy(c->of_others[rank][a], known, sizeof known);
   }
@@ -48,23 +43,25 @@ void emu_cluster_barrier(emu_block *team) {
     uint32_t known[EMU_AGENTS] = {0};
     for (unsigned w = 0; w < warps; w++) of->clock[w][w]++; /* what it did up to now is over */
     for (unsigned other = 0; other < team->team_size; other++)
-      for (unsigned w = 0; w < warps; w++) learn(known, emu_known(emu_checker_of(&team[other]), rank, w));
+      for (unsigned w = 0; w < warps; w++) emu_learn(known, emu_known(emu_checker_of(&team[other]), rank, w));
     for (unsigned other = 0; other < team->team_size; other++)
-      for (unsigned w = 0; w < warps; w++) learn(emu_known(emu_checker_of(&team[other]), rank, w), known);
+      for (unsigned w = 0; w < warps; w++) emu_learn(emu_known(emu_checker_of(&team[other]), rank, w), known);
   }
   emu_order_cluster(blocks, team->team_size, team->thread_count);
 }
 
-/* Another block's mbarrier is there for those who know of its initialisation. */
-void emu_cluster_mbarrier(emu_checker *c, const emu_block *block, uint32_t offset, const char *what, const void *pc) {
+/* An mbarrier, the own block's or another's, is there for those who know of its initialisation. */
+void emu_check_mbarrier(emu_checker *c, const emu_block *block, uint32_t offset, const char *what, const void *pc) {
   emu_checker *there = emu_checker_of(block);
   const emu_cell *cell = &there->cells[offset / 4];
   const uint32_t *known = emu_known(c, block->rank, emu_self->number / EMU_WARP);
-  if (cell->stamp == there->stamp && cell->written && cell->write_clock <= known[cell->write_thread / EMU_WARP]) return;
+  const bool there_yet = cell->stamp == there->stamp && cell->written;
+  if (there_yet && (cell->write_clock <= known[cell->write_thread / EMU_WARP] || (c == there && cell->write_thread == emu_self->number))) return;
   char place[200];
   emu_shared_describe_at(there, offset, place, sizeof place);
-  emu_check_note(EMU_RACE, pc, NULL, "%s, with no cluster barrier since its initialisation: mbarrier of block (%u,%u,%u), %s", what, block->index.x,
-                 block->index.y, block->index.z, place);
+  const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), emu_writer(cell), -1};
+  emu_check_note(EMU_RACE, pc, there_yet && c == there ? &other : NULL, "%s, with no %sbarrier since its initialisation: mbarrier of block (%u,%u,%u), %s",
+                 what, c == there ? "" : "cluster ", block->index.x, block->index.y, block->index.z, place);
 }
 
 static void visit(emu_checker *c, emu_checker *there, size_t group, emu_access_kind kind, const void *pc) {

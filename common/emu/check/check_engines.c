@@ -62,11 +62,6 @@ void emu_engines_meet(emu_checker *c, uint32_t set, int warps) {
   if (c->team_size > 1) emu_cluster_meet(c, set, warps);
 }
 
-static void learn(uint32_t *know, const uint32_t *from) {
-  for (int i = 0; i < EMU_AGENTS; i++)
-    if (from[i] > know[i]) know[i] = from[i];
-}
-
 int emu_writer(const emu_cell *cell) {
   if (cell->write_thread < EMU_MAX_THREADS) return cell->write_thread;
   return cell->write_thread / EMU_WARP < EMU_OF_VISITOR ? EMU_COPY : EMU_VISITOR;
@@ -122,11 +117,11 @@ void emu_engines_mbarrier_init(emu_block *block, uint32_t offset) {
 void emu_engines_mbarrier_arrive(emu_thread *t, emu_block *block, uint32_t offset, emu_site where) {
   emu_checker *there = emu_checker_of(block), *c = emu_checker_of(t->block);
   emu_phases *p = phases_at(there, offset);
-  if (c != there) emu_cluster_mbarrier(c, block, offset, "an arrival at it", emu_site_pc(where));
+  emu_check_mbarrier(c, block, offset, "an arrival at it", emu_site_pc(where));
   if (p == NULL) return;
   const unsigned w = t->number / EMU_WARP;
   c->clock[w][w]++; /* what it did up to now is over */
-  for (unsigned rank = 0; rank < c->team_size; rank++) learn(p->arrived[rank], emu_known(c, rank, w));
+  for (unsigned rank = 0; rank < c->team_size; rank++) emu_learn(p->arrived[rank], emu_known(c, rank, w));
 }
 
 void emu_engines_mbarrier_phase(emu_block *block, uint32_t offset) {
@@ -137,12 +132,13 @@ void emu_engines_mbarrier_phase(emu_block *block, uint32_t offset) {
   memcpy(p->knows, p->arrived, c->team_size * sizeof p->knows[0]);
 }
 
-void emu_engines_mbarrier_passed(emu_thread *t, uint32_t offset) {
+void emu_engines_mbarrier_passed(emu_thread *t, uint32_t offset, emu_site where) {
   emu_checker *c = emu_checker_of(t->block);
   const emu_phases *p = phases_at(c, offset);
   const unsigned w = t->number / EMU_WARP;
+  emu_check_mbarrier(c, t->block, offset, "a wait at it", emu_site_pc(where));
   if (p == NULL) return;
-  for (unsigned rank = 0; rank < c->team_size; rank++) learn(emu_known(c, rank, w), p->knows[rank]);
+  for (unsigned rank = 0; rank < c->team_size; rank++) emu_learn(emu_known(c, rank, w), p->knows[rank]);
   c->clock[w][EMU_OF_MBARRIER + (p - c->mbarrier)] = p->over;
 }
 
@@ -176,7 +172,7 @@ void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, 
   const void *pc = emu_site_pc(where);
   c->engines = true;
   if (!inside(c, shared, bytes, "a copy into it", pc)) return;
-  if (c != issuer) emu_cluster_mbarrier(issuer, block, mbarrier, "a copy that reports to it", pc);
+  emu_check_mbarrier(issuer, block, mbarrier, "a copy that reports to it", pc);
   const unsigned w = c == issuer ? own_warp() : EMU_WARPS, thread = c == issuer ? emu_self->number : EMU_MAX_THREADS; /* else: no warp, no thread of its */
   const uint32_t *known = emu_known(issuer, block->rank, own_warp());
   for (size_t group = shared / 4; group < (shared + bytes) / 4; group++) {
@@ -268,7 +264,7 @@ void emu_engines_proxy_fence(emu_thread *t) {
   const unsigned w = t->number / EMU_WARP;
   c->engines = true;
   c->fences_of[t->number]++;
-  learn(c->fenced_known[w], c->clock[w]);
+  emu_learn(c->fenced_known[w], c->clock[w]);
 }
 
 /* ---- accesses of threads that are not to their own shared memory ---- */

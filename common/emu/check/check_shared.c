@@ -104,8 +104,17 @@ void emu_checker_begin_block(emu_worker *w) {
     memset(c->cells, 0, ALL_CELLS * sizeof *c->cells);
     c->stamp = 1;
   }
+  memset(c->brought, 0, sizeof c->brought);
   meet(c, ~0u, EMU_WARPS);
   emu_overlap_begin_block(c);
+}
+
+/* bar.arrive: who waits there learns what this thread knows now. */
+void emu_checker_barrier_arrive(emu_thread *t, int id) {
+  emu_checker *c = emu_this_worker->tool;
+  const unsigned w = t->number / EMU_WARP;
+  c->clock[w][w]++; /* what it did up to now is over */
+  emu_learn(c->brought[id], c->clock[w]);
 }
 
 static int warps_of(const emu_block *block) { return (int)((block->thread_count + EMU_WARP - 1) / EMU_WARP); }
@@ -117,6 +126,9 @@ void emu_checker_barrier(emu_block *block, int id, unsigned expected) {
     const emu_thread *t = &block->threads[i];
     if (expected == 0 || (t->state == EMU_WAIT_BARRIER && t->barrier == id)) set |= 1u << i / EMU_WARP;
   }
+  for (int w = 0; w < warps_of(block); w++)
+    if (set >> w & 1) emu_learn(c->clock[w], c->brought[id]);
+  memset(c->brought[id], 0, sizeof c->brought[id]);
   meet(c, set, warps_of(block));
 }
 

@@ -68,7 +68,7 @@ void emu_count_store_issued(uint32_t shared, uint32_t bytes, emu_site where, uns
 void emu_count_bulk_global(const void *address, size_t bytes, bool writes, emu_site where);
 void emu_count_wgmma_issued(const struct emu_wgmma_record *what, unsigned group, emu_site where);
 void emu_count_mma_issued(unsigned products, emu_site where);
-void emu_count_mbarrier_passed(emu_thread *t, uint32_t mbarrier);
+void emu_count_mbarrier_passed(emu_thread *t, uint32_t mbarrier, emu_site where);
 void emu_count_engines_begin_block(void);
 void emu_count_engines_forget(void);
 void emu_count_engines_print(double flops); /* of the problem; 0: unknown */

@@ -60,7 +60,8 @@ void emu_count_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, ui
   dues[at].bytes += bytes;
 }
 
-void emu_count_mbarrier_passed(emu_thread *t, uint32_t mbarrier) {
+void emu_count_mbarrier_passed(emu_thread *t, uint32_t mbarrier, emu_site where) {
+  (void)where;
   const int at = due_at(t->block, mbarrier);
   if (at < due_count) dues[at] = dues[--due_count];
 }

@@ -53,6 +53,7 @@ emu_barrier *emu_barrier_wait(int id, unsigned expected, int predicate, const ch
 void emu_barrier_arrive(int id, unsigned expected, const char *what, const char *file, int line) {
   emu_block *block = emu_self->block;
   arrive(&block->barriers[id], id, expected, what, file, line);
+  EMU_TELL(barrier_arrive, emu_self, id);
   try_release(block, id);
 }
 

@@ -135,7 +135,7 @@ void emu_mbarrier_wait(uint32_t barrier, uint32_t parity, const char *file, int 
   }
   s.unwaited = false;
   write_state(at, &s);
-  EMU_TELL(mbarrier_passed, t, barrier);
+  EMU_TELL(mbarrier_passed, t, barrier, ((emu_site){file, line}));
 }
 
 void emu_mbarrier_describe(const emu_thread *t, char *text, size_t room) {

@@ -24,6 +24,7 @@ typedef struct emu_tool {
 
   /* Threads have met: everything each of them did before is visible to all of them from now on. */
   void (*barrier)(emu_block *block, int id, unsigned expected); /* the threads that wait at it, or all of the block if expected is 0 */
+  void (*barrier_arrive)(emu_thread *t, int id);                /* bar.arrive */
   void (*warp_sync)(emu_warp *warp, unsigned lanes);
   void (*fence)(void); /* the running thread orders its accesses for other blocks */
   void (*thread_exit)(emu_thread *t);
@@ -66,7 +67,7 @@ typedef struct emu_tool {
   void (*mbarrier_init)(emu_block *block, uint32_t offset);
   void (*mbarrier_arrive)(emu_thread *t, emu_block *block, uint32_t offset, emu_site where);
   void (*mbarrier_phase)(emu_block *block, uint32_t offset);
-  void (*mbarrier_passed)(emu_thread *t, uint32_t offset);
+  void (*mbarrier_passed)(emu_thread *t, uint32_t offset, emu_site where);
   void (*bulk_issued)(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
   void (*bulk_arrived)(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
   void (*bulk_global)(const void *address, size_t bytes, bool writes, emu_site where);
