@@ -23,7 +23,7 @@ plant tail_not_zeroed $window 's/    \*\(uint4 \*\)\(shared \+ TAPS \* TAP.*?\n/
 plant first_bar $window 's/    ptx_bar_sync\(1 \+ group, 128\); \/\* nobody.*?\n//' 'race' '' 'sums over pixels that other warps still multiply'
 plant second_bar $window 's/    ptx_bar_sync\(1 \+ group, 128\); \/\* the sums.*?\n//' 'race: .*a store from it' 'ptx_tensor_store' 'a store of what others still write'
 plant no_read_wait $window 's/      ptx_bulk_wait_read<0>\(\);\n//' 'race: .*a copy into it|may still read its shared memory' '' 'a stage released that is still being stored'
-plant no_barrier_fence $window 's/  __syncthreads\(\); \/\* barriers.*?\n//' 'is no mbarrier|race|uninitialised' '' 'mbarriers used before they are there'
+plant no_barrier_fence $window 's/  __syncthreads\(\); \/\* barriers.*?\n//' 'race: .*with no barrier since its initialisation' 'ptx_mbarrier_wait' 'mbarriers used before they are there'
 plant misaligned $window 's/stages = filter \+ TAPS \* TAP/stages = filter + TAPS * TAP + 64/' 'cp.async.bulk.tensor at .*(128|align|multiple)' 'ptx_tensor_load' 'a box that is not aligned'
 plant off_by_a_row $window 's/tap \/ 3 \* PITCH \+ tap % 3\)/tap \/ 3 * PITCH + tap % 3 + 1)/' 'result|uninitialised' '' 'a descriptor one row too far'
 plant too_far $window 's/(pixels \+ \(tap \/ 3 \* PITCH)/$1 + 40000 * (N == 232)/' 'out-of-bounds|result' '' 'a descriptor outside of shared memory'
