@@ -5,7 +5,7 @@
 
 extern const kernel_source sources_06[]; /* written when the step is built */
 extern const conv_kernel wmma_fprop, mma_fprop, wgmma_fprop, tma_fprop, roles_fprop, persistent_fprop, resident_fprop, stream_window_fprop, few_fprop,
-    split_dgrad, resident_dgrad, persistent_dgrad, dense_wgrad, strided_dgrad, window_wgrad, toeplitz_fprop, toeplitz_dgrad, tensor_wgrad;
+    split_dgrad, resident_dgrad, persistent_dgrad, dense_wgrad, strided_dgrad, window_wgrad, pair_wgrad, toeplitz_fprop, toeplitz_dgrad, tensor_wgrad;
 
 /* Depthwise layers: where a warp of plain FMAs (step 04) has not less to set up. */
 static bool not_narrow(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
@@ -43,9 +43,10 @@ static bool not_depthwise(const conv_problem *p, conv_pass pass, const conv_devi
   return !depthwise(p);
 }
 
-static const conv_kernel *const kernels[] = {&wmma_fprop,     &mma_fprop,           &wgmma_fprop,  &tma_fprop,      &roles_fprop,    &persistent_fprop,
-                                             &resident_fprop, &stream_window_fprop, &few_fprop,    &split_dgrad,    &resident_dgrad, &persistent_dgrad,
-                                             &dense_wgrad,    &strided_dgrad,       &window_wgrad, &toeplitz_fprop, &toeplitz_dgrad, &tensor_wgrad};
+static const conv_kernel *const kernels[] = {&wmma_fprop,       &mma_fprop,        &wgmma_fprop,         &tma_fprop,     &roles_fprop,
+                                             &persistent_fprop, &resident_fprop,   &stream_window_fprop, &few_fprop,     &split_dgrad,
+                                             &resident_dgrad,   &persistent_dgrad, &dense_wgrad,         &strided_dgrad, &window_wgrad,
+                                             &pair_wgrad,       &toeplitz_fprop,   &toeplitz_dgrad,      &tensor_wgrad};
 static const conv_choice rule[] = {
     {&toeplitz_fprop, not_narrow, "depthwise: filters above 3x3, or more than 14 columns"},
     {&toeplitz_dgrad, wide_no_stride, "depthwise: stride 1, and filters above 3x3 or 100 columns and more"},

@@ -16,59 +16,10 @@
  *           a launch and a first load 2 us, sums written 1 us, a second kernel that reads 13 MB out of L2 3 us: 13 to 14 us. Where x and dy are larger than L2, blocks
  *           that are in different places of different tiles read most of their boxes from memory: worse than 06f there.
  * Passes:   wgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
-#include "06_tensorcore_fp16/cost.h"
-#include "06_tensorcore_fp16/parts.cuh"
-#include "06_tensorcore_fp16/tiles.cuh"
+#include "06_tensorcore_fp16/pixel_cut.h"
 #include "common/harness/launch.h"
 
-static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 8;
-static constexpr int ADDED = MOST_LANES * THREADS * 16 /* bytes, of the second kernel */;
-static constexpr int PIXELS = 64 /* of a step */, WIDE = 64 /* filters or channels of a box */, BOX = PIXELS * ROW, OCTETS = WIDE / 8;
-
-/* How the problem is cut. */
-typedef struct pixel_cut {
-  divisor steps, each, row, image;                  /* by the steps of a tile; by those of a block; by Q; by P Q */
-  divisor tiles_k, parts_c, columns;                /* by the tiles of filters; by the boxes of a tap; by S */
-  int filters, filters_apart, boxes, boxes_apart;   /* of a tile: filters, boxes of b; from one consumer to the next */
-  divisor party;                                    /* by the tiles of a party */
-  int parties, units, total, all, stages, stage, n; /* total: steps of all parties; all: boxes of b; bytes of a stage; n: boxes of a product */
-} pixel_cut;
-
-/* Which tiles are a party: each alone, those of the same columns, all. */
-enum { ONE_TILE, SAME_COLUMNS, ALL_TILES, PARTIES };
-
-/* A block for each tile: it writes dw, and there is no second kernel. */
-static __host__ __device__ __forceinline__ bool alone(const pixel_cut &t) { return t.each.by == t.steps.by; }
-
-/* What a tile is of dw. */
-typedef struct corner {
-  int k, box;
-} corner;
-
-static __device__ __forceinline__ corner corner_of(const pixel_cut &t, int tile) {
-  const int of_b = divide(tile, t.tiles_k);
-  return {(tile - of_b * t.tiles_k.by) * t.filters, of_b * t.boxes};
-}
-
-/* Tap and first channel of a box. */
-static __device__ __forceinline__ place place_of(const conv_problem &p, const pixel_cut &t, int box) {
-  const int tap = divide(box, t.parts_c), r = divide(tap, t.columns);
-  return {r, tap - r * p.S, (box - tap * t.parts_c.by) * WIDE};
-}
-
-/* Asks for the products of a step: 64 filters, 2 SUMS columns, 64 pixels, which are rows of a box: the next 16 of them lie 16 rows on. */
-template <bool FIRST, int SUMS> static __device__ __forceinline__ void multiply_pixels(float (&sum)[SUMS], ptx_shared a, ptx_shared b) {
-  ptx_wgmma_fence();
-  const unsigned long long of_a = ptx_wgmma_descriptor(a, BOX, 8 * ROW, PTX_SWIZZLE_128), of_b = ptx_wgmma_descriptor(b, BOX, 8 * ROW, PTX_SWIZZLE_128);
-#pragma unroll
-  for (int l = 0; l < PIXELS; l += 16) {
-    if (FIRST && l == 0) ptx_wgmma<1, 1, 0>(sum, of_a, of_b);
-    else ptx_wgmma<1, 1>(sum, of_a + l * CHUNKS, of_b + l * CHUNKS);
-  }
-  ptx_wgmma_commit();
-}
-
-/* parts[unit + party][member][consumer][octet of columns][thread]: two neighbouring columns of two filters. N: columns of a product. */
+/* N: columns of a product. */
 template <int N>
 __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_cut t, const __grid_constant__ CUtensorMap windows,
                                                           const __grid_constant__ CUtensorMap gradients, float4 *__restrict__ parts, __half *__restrict__ dw) {
@@ -93,7 +44,7 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
     if (threadIdx.x % 32 != 0) return;
     ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
     for (int party = divide(first, t.steps), i = first; i < end; party++) {
-      const corner at = corner_of(t, party * t.party.by + member);
+      const corner at = corner_of(t, party * t.party.by + member, 0);
       const place first_place = place_of(p, t, at.box);
       for (const int stop = min(end, (party + 1) * t.steps.by); i < stop; i++, s = next_slot(s, t.stages)) {
         if (!my_turn(&turn)) continue;
@@ -135,49 +86,8 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
 
-    if (alone(t)) { /* nobody else has steps of this tile */
-      const corner at = corner_of(t, party * t.party.by + member);
-      const int lane = threadIdx.x % 32, k = at.k + me * t.filters_apart + threadIdx.x / 32 % 4 * 16 + lane / 4;
-#pragma unroll
-      for (int j = 0; j < N / 8; j++) {
-        const int box = at.box + me * t.boxes_apart + j / OCTETS;
-        if (box >= t.all) continue;
-        const place of_x = place_of(p, t, box);
-        put_dw(p, of_x.r * p.S + of_x.s, of_x.c + j % OCTETS * 8 + lane % 4 * 2, k, make_float4(sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]),
-               dw);
-      }
-      continue;
-    }
-    float4 *const to = parts + (int64_t)(((unit + party) * t.party.by + member) * CONSUMERS + me) * (N / 8 * THREADS) + threadIdx.x % THREADS;
-#pragma unroll
-    for (int j = 0; j < N / 8; j++) to[j * THREADS] = make_float4(sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]);
+    leave_sums<N>(p, t, sum, corner_of(t, party * t.party.by + member, 0), me, piece_of(t, unit, party, member, 0, me), parts, dw);
   }
-}
-
-/* dw: of every tile what the blocks have left, from the first that had a step of it to the last. A block: an octet of a consumer's columns; its threads add as
- * many lanes of the sum as blockDim.y says, and then these. parts without __restrict__: it promises what does not change while the kernel runs, and this one
- * begins before they are written. */
-__global__ void __launch_bounds__(MOST_LANES *THREADS) add_parts_kernel(conv_problem p, pixel_cut t, const float4 *parts, __half *__restrict__ dw) {
-  __shared__ float4 lanes[MOST_LANES][THREADS];
-  if (threadIdx.x == 0 && threadIdx.y == 0) ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
-  const int octets = t.n * OCTETS, piece = blockIdx.x / octets, octet = blockIdx.x - piece * octets, me = piece % CONSUMERS, tile = piece / CONSUMERS;
-  const corner at = corner_of(t, tile);
-  const int box = at.box + me * t.boxes_apart + octet / OCTETS;
-  const place of_x = place_of(p, t, box);
-  const int c = octet % OCTETS * 8 + threadIdx.x % 4 * 2, k = at.k + me * t.filters_apart + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
-  if (box >= t.all || of_x.c + c >= p.C) return; /* all threads or none: C is a multiple of 8 */
-
-  const int party = divide(tile, t.party), member = tile - party * t.party.by, first = divide(party * t.steps.by, t.each),
-            last = divide((party + 1) * t.steps.by - 1, t.each);
-  float4 sum = make_float4(0, 0, 0, 0);
-  ptx_griddepcontrol_wait(); /* the parts are there */
-#pragma unroll 8
-  for (int unit = first + threadIdx.y; unit <= last; unit += blockDim.y) {
-    const float4 part = parts[((int64_t)(((unit + party) * t.party.by + member) * CONSUMERS + me) * octets + octet) * THREADS + threadIdx.x];
-    sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
-  }
-  if (!sum_of_lanes(lanes, &sum)) return;
-  put_dw(p, of_x.r * p.S + of_x.s, of_x.c + c, k, sum, dw);
 }
 
 /* ---------------------------------------------------------------- host */
@@ -190,64 +100,6 @@ typedef struct pixels_plan {
 
 typedef void (*pixels_t)(conv_problem p, pixel_cut t, CUtensorMap windows, CUtensorMap gradients, float4 *parts, __half *dw);
 static const pixels_t instances[] = {pixels_kernel<WIDE>, pixels_kernel<2 * WIDE>, pixels_kernel<3 * WIDE>, pixels_kernel<4 * WIDE>}; /* by n - 1 */
-
-/* Products of n boxes, in at most so many blocks. beside: both consumers have the same 64 filters, and n boxes each. party: one of PARTIES. False: more than can be
- * counted, or a party has more tiles than there are blocks. */
-static bool cut_into(const conv_problem *p, int n, bool beside, int party, int blocks, pixel_cut *t) {
-  const int parts_c = (int)ceil_div(p->C, WIDE), steps = (int)ceil_div((int64_t)p->N * p->P * p->Q, PIXELS);
-  *t = {};
-  t->row = divisor_of(p->Q), t->image = divisor_of(p->P * p->Q), t->steps = divisor_of(steps);
-  t->parts_c = divisor_of(parts_c), t->columns = divisor_of(p->S);
-  if (beside) t->filters = WIDE, t->boxes = CONSUMERS * n, t->boxes_apart = n;
-  else t->filters = CONSUMERS * WIDE, t->filters_apart = WIDE, t->boxes = n;
-  const int tiles_k = (int)ceil_div(p->K, t->filters);
-  const int64_t all = (int64_t)p->R * p->S * parts_c, tiles = ceil_div(all, t->boxes) * tiles_k;
-  const int64_t together = party == ONE_TILE ? 1 : party == SAME_COLUMNS ? tiles_k : tiles;
-  if (together > blocks || tiles / together * steps > INT_MAX / 2) return false;
-  t->n = n, t->tiles_k = divisor_of(tiles_k), t->all = (int)all;
-  t->party = divisor_of((int)together), t->parties = (int)(tiles / together), t->total = t->parties * steps;
-  t->each = divisor_of((int)ceil_div(t->total, blocks / (int)together)), t->units = (int)ceil_div(t->total, t->each.by);
-  t->stage = t->filters * ROW + t->boxes * BOX;
-  return true;
-}
-
-static int blocks_of(const pixel_cut *t) { return t->units * t->party.by; }
-
-/* Bytes of all parts: sums in fp32. */
-static int64_t parts_bytes(const pixel_cut *t) {
-  return alone(*t) ? 0 : (int64_t)(t->parties + t->units - 1) * t->party.by * CONSUMERS * t->n * OCTETS * THREADS * (int)sizeof(float4);
-}
-
-/* Clocks: a block's steps, its tiles' ends, and a second kernel, for which sums are written and read, 5000 bytes a clock (docs/gpu_hopper.md). A multiprocessor takes
- * in 60 bytes a clock if others want the same at the same time, and more of a box that its neighbours want, else 36. Of what does not stay in L2, memory brings 2000
- * bytes a clock: once, if all tiles are one party, or for every row and column of tiles; in part while products are made. */
-static double clocks_of_cut(const conv_problem *p, const pixel_cut *t) {
-  const double x = 2.0 * p->N * p->H * p->W * p->C, dy = 2.0 * p->N * p->P * p->Q * p->K, ends = 1 + (double)t->each.by / t->steps.by;
-  const int tiles = t->parties * t->party.by;
-  const bool together = t->party.by > 1, once = x + dy < 40e6 || t->parties == 1;
-  const double memory = (once ? x + dy : x * t->tiles_k.by + dy * (tiles / t->tiles_k.by)) / 2000;
-  const double bytes = t->filters * ROW + (together && t->tiles_k.by > 1 ? 0.8 : 1) * t->boxes * BOX;
-  const double steps = t->each.by * fmax(2.0 * CONSUMERS * t->n * WIDE, bytes / (together ? 60 : 36));
-  return fmax(steps, memory) + 0.4 * fmin(steps, memory) + ends * clocks_of_end(t->n * WIDE) + (alone(*t) ? 0 : parts_bytes(t) / 2500.0 + 3000);
-}
-
-/* Up to four boxes a product, or two beside each other: with more, a ring has fewer stages than producers. */
-static const struct {
-  int n;
-  bool beside;
-} shapes[] = {{1, false}, {2, false}, {3, false}, {4, false}, {1, true}, {2, true}};
-
-/* The cheapest of them, with each kind of party. False: none can be counted. */
-static bool best_cut(const conv_problem *p, int sm_count, pixel_cut *best) {
-  double least = INFINITY;
-  for (int i = 0; i < PARTIES * (int)(sizeof shapes / sizeof *shapes); i++) {
-    pixel_cut t;
-    if (!cut_into(p, shapes[i / PARTIES].n, shapes[i / PARTIES].beside, i % PARTIES, sm_count, &t)) continue;
-    const double clocks = clocks_of_cut(p, &t);
-    if (clocks < least) least = clocks, *best = t;
-  }
-  return least < INFINITY;
-}
 
 static const char *plan_wgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
   const conv_problem *p = &o->problem;
@@ -263,11 +115,9 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
   if (!why) why = map_tiles(plan, &mine->gradients, "dy", 2, size, box);
   if (why) return why;
   pixel_cut *t = &mine->cut;
-  if (!best_cut(p, device->sm_count, t)) return "2^30 steps of 64 pixels or more, of all tiles together";
-  t->stages = ((int)device->shared_per_block - 1024 - ADDED) / t->stage; /* room for a block of the second kernel, which begins early */
-  if (t->stages > MOST_STAGES) t->stages = MOST_STAGES;
-  const int of_a_tile = (int)ceil_div(t->steps.by, t->each.by) + 1; /* parts, at most */
-  mine->lanes = of_a_tile < 4 ? 1 : of_a_tile < 4 * MOST_LANES ? of_a_tile / 4 : MOST_LANES;
+  if (best_cut(p, device->sm_count, NO_PAIR, NO_PAIR, t) == INFINITY) return "2^30 steps of 64 pixels or more, of all tiles together";
+  t->stages = stages_of(t, device);
+  mine->lanes = lanes_of(t);
   plan->workspace_bytes = (size_t)parts_bytes(t);
   snprintf(plan->words, sizeof plan->words, "%d filters x %d channels, %d part%s of %d tile%s, by %d blocks, %d stages", t->filters, t->boxes * WIDE,
            t->parties, t->parties == 1 ? "y" : "ies", t->party.by, t->party.by == 1 ? "" : "s", blocks_of(t), t->stages);
@@ -286,16 +136,9 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   status = launch_kernel({.grid = dim3(blocks_of(&t)), .block = dim3(BLOCK), .shared = (size_t)(t.stages * t.stage), .stream = stream, .early = true},
                          instances[t.n - 1], p, t, windows, gradients, (float4 *)b->workspace, (__half *)b->w);
   if (status || alone(t)) return status;
-  return launch_kernel({.grid = dim3(t.parties * t.party.by * CONSUMERS * t.n * OCTETS), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true},
-                       add_parts_kernel, p, t, (const float4 *)b->workspace, (__half *)b->w);
-}
-
-/* An accumulator takes one product after the other, which adds 16 pixels and what it was, at most for all steps; then the parts, of which each has a step, in
- * lanes. */
-static double growth_wgrad(const conv_problem *p, bool random) {
-  const double steps = (double)ceil_div((int64_t)p->N * p->P * p->Q, PIXELS);
-  return growth_truncated(steps * (PIXELS / 16) * (16 + 1) + steps + MOST_LANES, random);
+  return launch_kernel({.grid = dim3(tiles_of(&t) * CONSUMERS * t.n * OCTETS), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true},
+                       add_parts_kernel<MOST_LANES>, p, t, (const float4 *)b->workspace, (__half *)b->w);
 }
 
 NHWC_ROW(dense_wgrad, "06l", "the reduction over all pixels, shared out evenly; both operands as they lie", PASS_WGRAD, 90, plan_wgrad, launch_wgrad,
-         growth_wgrad);
+         growth_of_pixels);

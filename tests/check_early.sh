@@ -28,7 +28,7 @@ without() {
     $LINK -rdynamic -o "$folder/$name" "$folder/$name.o" "$B"/tests/early.c.o "$B/$step"/kernels.c.o "$B/$step"/kernel_sources.c.o "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
 }
 export -f without
-sources=(f_persistent g_window h_stream i_few k_dgrad l_wgrad m_strides n_window_wgrad)
+sources=(f_persistent g_window h_stream i_few k_dgrad l_wgrad m_strides n_window_wgrad o_pairs)
 for waits in all producer; do
   for source in "${sources[@]}"; do
     sed -E "${edits[$waits]}" "$step/$source.cu" >"$folder/$source-$waits.cu"
@@ -59,6 +59,8 @@ found producer 06l l_wgrad image '&windows, \{' 'wrote it'
 found producer 06l l_wgrad filters '&gradients, \{' 'wrote it'
 found producer 06n n_window_wgrad image '&halos, \{' 'wrote it'
 found producer 06n n_window_wgrad filters '&gradients, \{' 'wrote it'
+found producer 06o o_pairs image '&windows, from, tap' 'wrote it'
+found producer 06o o_pairs filters '&gradients, \{' 'wrote it'
 EMU_SMS=132 found all 06n n_window_wgrad image 'part = from\[' 'wrote it'
 EMU_SMS=132 found all 06l l_wgrad image 'parts\[' 'wrote it' # the second kernel of the first launch, which ends there
 done_testing

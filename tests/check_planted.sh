@@ -11,7 +11,7 @@ export B REWRITE COMPILE LINK folder
 
 # plant NAME SOURCE SED KIND LINE TEXT [ARGUMENTS]: applies SED to a copy of SOURCE. The checker must report KIND at a line that contains LINE
 # (of several, separated by |, one); KIND "divergent" and "shared" are the emulator's own reports, "result" is left to the verification,
-# "none" must be clean. A step's kernel runs the nasty list, or with these arguments, on one multiprocessor. A header is HEADER@SOURCE: of the
+# "none" must be clean. A step's kernel runs the nasty list, or with these arguments, on one multiprocessor or, if they begin so, on sms=N. A header is HEADER@SOURCE: of the
 # source that includes it.
 cases=()
 plant() {
@@ -84,17 +84,25 @@ gradient='--pass wgrad --kernel 06l --shape mb3ic64ih13oc72oh11kh3dh1ph1' # one 
 wgrad=06_tensorcore_fp16/l_wgrad.cu
 plant pixels_ring $wgrad 's/ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06l: a stage filled again that the products under way still read' "$gradient"
 plant pixels_bytes $wgrad 's/expect_tx\(full, t.stage\)/expect_tx(full, t.stage - BOX)/' said 'brings more bytes|deadlock|uninitialised' '06l: fewer bytes expected than come' "$gradient"
-plant pixels_columns $wgrad 's/(of_b = .*), BOX, 8/\1, ROW, 8/' result '' '06l: columns of the next box where those of the next pixel lie' "$gradient"
+plant pixels_columns 06_tensorcore_fp16/pixels.cuh@$wgrad 's/(of_b = .*), BOX, 8/\1, ROW, 8/' result '' '06l: columns of the next box where those of the next pixel lie' "$gradient"
 plant pixels_dilation $wgrad 's/of_x.r \* p.dil_h/of_x.r/' result '' '06l: the dilation of rows forgotten' "$gradient"
-plant pixels_place $wgrad 's/\(unit \+ party\) \* t.party.by/unit * t.party.by/' result '' '06l: sums of all tiles in the same place' "$gradient"
-plant pixels_parts $wgrad 's/unit <= last/unit < last/' result '' '06l: the last part not added' "$gradient"
-plant pixels_wait $wgrad '/the parts are there/d' overlap 'const float4 part = parts[' '06l: parts read before they are there' "$gradient"
+plant pixels_place 06_tensorcore_fp16/pixels.cuh@$wgrad 's/\(unit \+ party\) \* t.party.by/(unit + 0 * party) * t.party.by/' result '' '06l: sums of all tiles in the same place' "$gradient"
+plant pixels_parts 06_tensorcore_fp16/pixels.cuh@$wgrad 's/unit <= last/unit < last/' result '' '06l: the last part not added' "$gradient"
+plant pixels_wait 06_tensorcore_fp16/pixels.cuh@$wgrad '/the parts are there/d' said 'overlap' '06l: parts read before they are there' "$gradient"
 gradient='--pass wgrad --kernel 06n --shape mb24ic64ih13oc72oh13kh3ph1'
 wgrad=06_tensorcore_fp16/n_window_wgrad.cu
 plant taps_apart $wgrad 's/p.dil_w \* ROW, 8/2 * p.dil_w * ROW, 8/' result '' '06n: the next tap two pixels on' "$gradient"
 plant taps_row $wgrad 's/me \* p.dil_h \* t.pitch \* ROW/me * p.dil_h * (t.pitch - 1) * ROW/' result '' '06n: a row of the tile one pixel too short' "$gradient"
 plant taps_ring $wgrad 's/ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06n: a stage filled again that the products under way still read' "$gradient"
 plant taps_zeros $wgrad '/gradient_bytes . 16 . threadIdx/d' said 'uninitialised' '06n: nothing behind dy' "$gradient"
+gradient='sms=8 --pass wgrad --kernel 06o --shape mb9ic200ih9oc136kh3ph1'
+wgrad=06_tensorcore_fp16/o_pairs.cu
+plant pair_right $wgrad '' none '' '06o as it is' "$gradient"
+plant pair_half $wgrad 's/half = rank \* HALF/half = 0/' said 'uninitialised|race|brings more bytes' '06o: both blocks bring the same half' "$gradient"
+plant pair_both $wgrad 's/BOTH = 3/BOTH = 1/' said 'deadlock|brings more bytes|uninitialised' '06o: both halves for the first block' "$gradient"
+plant pair_empty $wgrad 's/lane % PAIR\)/0)/' said 'arrival|race|deadlock' '06o: only one block is told that a stage is empty' "$gradient"
+plant pair_begin $wgrad '/barriers are there/d' said 'race|is no mbarrier' '06o: the other block told before its barriers are there' "$gradient"
+plant pair_pixels $wgrad 's/x_pixel = pixel \+ .*half : 0\)/x_pixel = pixel/' result '' '06o: the second half of x from where the first is' 'sms=8 --pass wgrad --kernel 06o --shape mb3ic264ih5iw7oc72oh5ow7kh1kw1'
 # 06k: filters read transposed, taps backwards.
 backward='--pass dgrad --shape mb1ic264ih8oc136kh3ph1 --kernel 06k'
 dgrad=06_tensorcore_fp16/k_dgrad.cu
@@ -119,7 +127,7 @@ plant strides_meet $classes '/nobody reads the tile before/d' said 'race' '06m: 
 
 # Compiles and runs one case; its exit status, stdout and stderr stay in the folder.
 run_case() {
-  local name=$1 source header generated flags=() arguments=() others=()
+  local name=$1 source header generated flags=() arguments=() others=() sms=1
   source=$(cat "$folder/$name.source") header=${source%@*} source=${source#*@} generated=$folder/$name.cpp
   if [ "$header" != "$source" ]; then # its place comes first where headers are looked for
     mkdir -p "$folder/$name.include/${header%/*}"
@@ -131,6 +139,7 @@ run_case() {
     others=("$B/$step/main.c.o" "$B/$step/kernels.c.o" "$B/$step/kernel_sources.c.o")
     for other in "$step"/*.cu; do [ "$other" = "$source" ] || others+=("build/check/$other.o"); done
     read -r -a arguments <"$folder/$name.arguments"
+    [[ ${arguments[0]} != sms=* ]] || { sms=${arguments[0]#sms=} && arguments=("${arguments[@]:1}"); }
     arguments+=(--no-time)
     ;;
   esac
@@ -139,7 +148,7 @@ run_case() {
       $COMPILE "${flags[@]}" "$generated" -o "$folder/$name.o" &&
       $LINK -o "$folder/$name" "$folder/$name.o" "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
   } >"$folder/$name.log" 2>&1 || { echo 'cannot be built' >"$folder/$name.status" && return; }
-  EMU_SMS=1 timeout 60 "$folder/$name" "${arguments[@]}" >"$folder/$name.out" 2>"$folder/$name.err"
+  EMU_SMS=$sms timeout 60 "$folder/$name" "${arguments[@]}" >"$folder/$name.out" 2>"$folder/$name.err"
   echo $? >"$folder/$name.status"
 }
 export -f run_case

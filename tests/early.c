@@ -29,6 +29,7 @@ static const struct layer {
     {"06l", "06l", "mb1ic64ih40oc64kh5ph2", ""},
     {"06m", "06m", "mb1ic64ih24oc64kh3ph1", ""},
     {"06n", "06n", "mb1ic64ih24oc64kh3ph1", ""},
+    {"06o", "06o", "mb1ic64ih40oc64kh5ph2", ""},
 };
 
 /* The first launch reads image 0 and filters 1 and writes 2; so does the second with these. All four hold integers before. Another pass than fprop: its two inputs

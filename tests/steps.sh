@@ -69,7 +69,8 @@ ok "$([ "$(grep -c '06[a-i] *right' "$log")" -eq 218 ]; echo $?)" "... and 06a t
 verified 06 "on dense layers, the filters' gradient" --suite hopper --pass wgrad
 ok "$([ "$(grep -c '06l *right' "$log")" -eq 25 ]; echo $?)" "... and 06l skips groups and nothing else"
 ok "$([ "$(grep -c '06n *right' "$log")" -eq 14 ]; echo $?)" "... and 06n does the fourteen that it is for"
-for sms in 1 132; do EMU_SMS=$sms verified 06 "the same on $sms multiprocessors, integers only" --suite hopper --pass wgrad --kernel 06l,06n --exact; done
+ok "$([ "$(grep -c '06o *right' "$log")" -eq 25 ]; echo $?)" "... and 06o what 06l does"
+for sms in 1 132; do EMU_SMS=$sms verified 06 "the same on $sms multiprocessors, integers only" --suite hopper --pass wgrad --kernel 06l,06n,06o --exact; done
 EMU_SMS=1 verified 06 "on every number of pixels of a product" --suite tests/widths --pass fprop --kernel 06f,06g,06h
 verified 06 "on dense layers, the gradient of the image" --suite hopper --pass dgrad
 ok "$([ "$(grep -c '06[km] *right' "$log")" -eq 46 ]; echo $?)" "... and 06k skips strides and groups, 06m groups, and nothing else"
