@@ -75,7 +75,7 @@ verified 06 "on dense layers, the gradient of the image" --suite hopper --pass d
 ok "$([ "$(grep -c '06[km] *right' "$log")" -eq 46 ]; echo $?)" "... and 06k skips strides and groups, 06m groups, and nothing else"
 ok "$([ "$(grep -c '06[gi] *right' "$log")" -eq 33 ]; echo $?)" "... and 06g and 06i do the 33 that they are for"
 EMU_SMS=1 verified 06 "on products of 06g turned" --suite tests/widths --pass dgrad --kernel 06g
-EMU_SMS=1 verified 06 "on every number of pixels of a product of 06k and 06m" --suite tests/widths_dgrad --pass dgrad --kernel 06k,06m
+for as in dgrad 'transposed --fuse bias'; do EMU_SMS=1 verified 06 "on every number of pixels of a product of 06k and 06m, $as" --suite tests/widths_dgrad --kernel 06k,06m --pass $as; done
 for shape in mb1ic8ih4iw300oc8oh4ow560kh3kw3ph1pw131 mb1ic8ih40oc8oh2kh1sh20 mb1ic8ih300oc8oh4kh3dh147; do verified 06 "what boxes cannot bring" --pass fprop --shape $shape; done
 verified 06 "the filters' gradient by the rule" --kernel auto --suite hopper --pass wgrad
 ok "$([ "$(grep -c '06l *right' "$log")" -eq 25 ]; echo $?)" "... and it takes 06l where that can"
