@@ -38,11 +38,6 @@ int cudnn_trial_open(cudnn_trial *c, trial_state *s, const buffer_sets *sets, co
   const cudnn_truth truth = {trial_input(s, s->input_a), trial_input(s, s->input_b), &s->reference};
   conv_buffers *views = calloc((size_t)sets->count, sizeof *views);
   char error[CUDNN_ERROR] = "no host memory";
-  if (t->pass != PASS_FPROP && !epilogue_empty(&t->epilogue)) {
-    free(views);
-    snprintf(c->note, sizeof c->note, "no graph for an epilogue behind %s", pass_name(t->pass));
-    return 0;
-  }
   int status = views ? 0 : 1;
   for (int i = 0; views && i < sets->count; i++) views[i] = buffer_view(sets, i);
   if (!status) status = cudnn_baseline_open(&c->baseline, &task, views, sets->count, options, &truth, error, sizeof error);
