@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "common/conv/transposed.h"
+#include "common/harness/buffers.h"
+#include "common/harness/plan.h"
 #include "common/harness/trial.h"
 #include "tests/products.h"
 #include "tests/tap.h"
@@ -196,10 +198,59 @@ static void harness(void) {
   }
 }
 
+/* ---------------------------------------------------------------- the epilogue alone */
+
+extern const conv_kernel pointwise_fp16;
+
+/* In place, over an image of integers: does every element become what the epilogue makes of it? */
+static bool passes_over(const conv_problem *p, const conv_epilogue *e) {
+  const conv_operation whole = {.problem = *p, .pass = PASS_DGRAD, .epilogue = *e, .transposed = true}, alone = epilogue_alone(&whole);
+  conv_tensor y = made(p, TENSOR_X, DTYPE_FP16, LAYOUT_NHWC, 1, 20), got = y;
+  epilogue_data data = epilogue_describe(e, &y);
+  if (epilogue_fill(&data, 2, 3) || tensor_alloc(&got)) abort();
+  conv_device device = {.arch = 90};
+  conv_plan plan;
+  const size_t bytes[PART_COUNT] = {
+      [0] = tensor_bytes(&y), [PART_RESIDUAL] = tensor_bytes(&data.residual), [PART_SCALE] = tensor_bytes(&data.scale), [PART_BIAS] = tensor_bytes(&data.bias)};
+  buffer_sets sets = buffer_sets_plan_parts(ON_GPU, bytes);
+  bool right = !kernel_plan(&pointwise_fp16, &alone, &device, &plan) && !buffer_sets_alloc(&sets, 1) && !buffer_upload(&sets, 0, y.data) &&
+               !buffer_upload_fused(&sets, &data);
+  conv_buffers view = buffer_view(&sets, 0);
+  view.y = view.x;
+  right = right && !pointwise_fp16.launch(&plan, &view, 0) && !cudaDeviceSynchronize() && !buffer_download(&sets, 0, 0, got.data);
+  for (int64_t i = 0; i < y.count; i++) {
+    int at[4];
+    tensor_coordinates(&y, i, at);
+    const double scale = e->scale ? tensor_get(&data.scale, at[1]) : 1, bias = e->bias ? tensor_get(&data.bias, at[1]) : 0,
+                 residual = e->residual ? tensor_get(&data.residual, i) : 0;
+    right &= (double)tensor_get(&got, i) == epilogue_value(e, tensor_get(&y, i), scale, bias, residual);
+  }
+  buffer_sets_free(&sets);
+  epilogue_free(&data);
+  tensor_free(&y), tensor_free(&got);
+  return right;
+}
+
+static void alone(void) {
+  static const char *const shapes[] = {"mb2ic24ih11oc8oh6kh3sh2ph1", "mb2ic10ih11oc8oh6kh3sh2ph1"};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    conv_problem p;
+    char error[256];
+    int right = 0, tried = 0;
+    if (problem_parse(&p, shapes[i], error, sizeof error)) abort();
+    for (int k = 1; k < 8 * ACTIVATION_GELU; k++, tried++) {
+      const conv_epilogue e = {.scale = k & 1, .bias = k & 2, .residual = k & 4, .activation = (conv_activation)(k / 8)};
+      right += passes_over(&p, &e);
+    }
+    ok(right == tried, "%d channels: %d of %d epilogues over a result that is there", p.C, right, tried);
+  }
+}
+
 int main(void) {
   plan(0);
   padding();
   definition();
   harness();
+  alone();
   return done_testing();
 }
