@@ -88,7 +88,7 @@ verified 04 "04b: more planes than a grid has room for" --kernel 04b --exact --s
 WINOGRAD_LAUNCH_BYTES=31000 verified 05 "05l, 05m in three launches" --kernel 05l,05m --shape g2mb5ic6ih6iw9oc10oh6ow9kh3kw3ph1pw1
 WINOGRAD_LAUNCH_BYTES=1200000 verified 05 "05l, whose last launch has one image, in other tiles" --kernel 05l --pass fprop --shape mb21ic1ih4iw28oc129oh4ow28kh3kw3ph1pw1
 if [ "${B##*/}" = emu ]; then
-  all=$(nm -C "$B/06" | grep -oE '[a-z0-9_]+_kernel<[^(]*>\(' | tr -d '(' | sort -u)
+  all=$(nm -C "$B"/06_*/*.cu.o | grep -oE '[a-z0-9_]+_kernel<[^(]*>\(' | tr -d '(' | sort -u)
   missed=$(grep -vxFf <(grep -oE '[a-z0-9_]+_kernel<.*>$' "$listed" | sort -u) <<<"$all")
   ok "$([ -n "$all" ] && [ -z "$missed" ]; echo $?)" "every instance of step 06's kernels, $(wc -l <<<"$all"), was launched" || diag "$missed"
   [ -z "$missed" ] || diag "not launched: ${missed//$'\n'/; }"
