@@ -213,7 +213,7 @@ help:
 	@echo "make test                  all tests; ends with 'N passed, N failed'; make test-NAME: one, such as test-graph; make golden: write its tables of what a GPU does, tests/golden/ (needs an H100 or H200)"
 	@echo
 	@echo "make 01                    build a step: $(STEPS)"
-	@echo "make run-01                run it; SHAPE='mb1ic16ih28oc16oh28kh3ph1' PASS=fprop|dgrad|wgrad KERNEL=01a|auto SUITE=nasty BATCH=8 ARGS='--help'"
+	@echo "make run-01                run it; SHAPE='mb1ic16ih28oc16oh28kh3ph1' PASS=fprop|dgrad|wgrad|transposed KERNEL=01a|auto SUITE=nasty BATCH=8 ARGS='--help'"
 	@echo "make image                 filter a photograph; IMAGE=photo.png FILTER=sobel|gaussian|sharpen|emboss|FILE SIZE=4000 STEP=02 (default: 04)"
 	@echo "make bench SUITE=resnet50  one suite of common/suites/ (or a file of benchdnn lines) through every step; ARGS=--no-cudnn"
 	@echo "make batch                 one layer with 1 to 256 images through every step (needs a GPU); SHAPE= PASS="

@@ -12,11 +12,13 @@
  *             the next 16 to reduce      32 bytes further                                16 rows, 2048 bytes further
  *
  * Roles:    as in 06f, channels of dx for filters. A swizzle ends at 128 bytes, which are 64 channels: each consumer with channels of its own has a box of its own.
+ * Bias:     of a transposed convolution, added to the sums; other instances of the template, so that without one nothing is different.
  * Change:   against 06f a stage's boxes, the descriptors of a, the order of taps.
  * Expect:   (nothing has been timed) what 06f takes forward for a layer with C and K exchanged, within 3 %: as many products, as many bytes, one copy more a step where
  *           consumers have channels of their own. If the tensor cores read a transposed operand at a lower rate, it shows where products decide, in large layers.
  * Passes:   dgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. Stride 1, no groups. */
 #include "03_shared_tiling/turned.h"
+#include "06_tensorcore_fp16/bias.cuh"
 #include "06_tensorcore_fp16/cut.cuh"
 #include "common/harness/launch.h"
 
@@ -24,10 +26,10 @@
  * channels. */
 
 /* N: pixels of a product. */
-template <int N>
+template <int N, bool BIAS>
 __global__ void __launch_bounds__(BLOCK, 1)
     persistent_dgrad_kernel(conv_problem p, tile_cut t, const __grid_constant__ CUtensorMap windows, const __grid_constant__ CUtensorMap filter_tiles,
-                            const __grid_constant__ CUtensorMap results) {
+                            const __grid_constant__ CUtensorMap results, const float *bias) {
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
@@ -72,6 +74,8 @@ __global__ void __launch_bounds__(BLOCK, 1)
   slot s = {0, 0};
   for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
     float sum[1][N / 2];
+    float2 of_rows;
+    if (BIAS) of_rows = bias_of_rows(bias, (i - divide(i, t.tiles_k) * t.tiles_k.by) * t.filters + me * t.filters_apart, p.K); /* there when it is needed */
     int before = 0;
     for (int step = 0; step < t.steps; step++, s = next_slot(s, t.stages)) {
       ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
@@ -86,6 +90,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
     }
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
+    if (BIAS) add_bias(sum[0], of_rows);
 
     const int of_k = divide(i, t.tiles_k), k = (i - of_k * t.tiles_k.by) * t.filters + me * t.filters_apart;
     if (stores) ptx_bulk_wait_read<0>(); /* the tile before has left */
@@ -103,20 +108,23 @@ __global__ void __launch_bounds__(BLOCK, 1)
 
 /* ---------------------------------------------------------------- host */
 
+typedef void dgrad_kernel(conv_problem p, tile_cut t, CUtensorMap windows, CUtensorMap filter_tiles, CUtensorMap results, const float *bias);
 typedef struct instance {
   int n;
-  void (*kernel)(conv_problem p, tile_cut t, CUtensorMap windows, CUtensorMap filter_tiles, CUtensorMap results);
+  dgrad_kernel *kernel[2]; /* with a bias */
 } instance;
 
-#define ROW_OF(N) \
-  { N, persistent_dgrad_kernel<N> }
+#define ROW_OF(N)                                                              \
+  {                                                                            \
+    N, { persistent_dgrad_kernel<N, false>, persistent_dgrad_kernel<N, true> } \
+  }
 static const instance instances[] = {ROW_OF(64),  ROW_OF(80),  ROW_OF(96),  ROW_OF(112), ROW_OF(128),
                                      ROW_OF(144), ROW_OF(160), ROW_OF(176), ROW_OF(192), ROW_OF(208)};
 
 typedef struct dgrad_plan {
   CUtensorMap windows, filter_tiles, results;
   conv_problem turned;
-  const instance *row;
+  dgrad_kernel *kernel;
   tile_cut cut;
   int blocks, shared;
 } dgrad_plan;
@@ -135,20 +143,20 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
   if (p->pad_top < -127 || p->pad_left < -127) return "windows of dy begin more than 127 pixels inside (tensor maps)";
   persistent_tile tile = {};
   best_persistent(p, device->sm_count, &tile);
-  mine->row = instances + (tile.n - instances[0].n) / 16;
+  mine->kernel = instances[(tile.n - instances[0].n) / 16].kernel[o->epilogue.bias];
   mine->cut = cut_into(p, tile, device->shared_per_block);
   const tile_cut *t = &mine->cut;
   mine->blocks = t->tiles < device->sm_count ? t->tiles : device->sm_count;
-  mine->shared = t->stages * t->stage + CONSUMERS * mine->row->n * ROW;
+  mine->shared = t->stages * t->stage + CONSUMERS * tile.n * ROW;
   why = map_windows(plan, &mine->windows, p, BK, t->pixels);
   if (!why) why = map_filters(plan, &mine->filter_tiles, given, BK);
   const cuuint64_t size[2] = {(cuuint64_t)p->K, (cuuint64_t)p->N * p->P * p->Q};
-  const cuuint32_t box[2] = {WGMMA_M, (cuuint32_t)mine->row->n};
+  const cuuint32_t box[2] = {WGMMA_M, (cuuint32_t)tile.n};
   if (!why) why = map_tiles(plan, &mine->results, "dx", 2, size, box);
   if (why) return why;
   snprintf(plan->words, sizeof plan->words, "%d channels x %d pixels, %d tile%s, %d blocks, %d stages", t->filters, t->pixels, t->tiles,
            t->tiles == 1 ? "" : "s", mine->blocks, t->stages);
-  const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel, (size_t)mine->shared);
+  const cudaError_t status = plan_allow_shared((const void *)mine->kernel, (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
 
@@ -159,8 +167,8 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   if (!status) status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
   if (!status) status = map_at(&results, &mine->results, b->x);
   if (status) return status;
-  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->row->kernel,
-                       mine->turned, mine->cut, windows, filter_tiles, results);
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->kernel,
+                       mine->turned, mine->cut, windows, filter_tiles, results, b->bias);
 }
 
 static double growth_dgrad(const conv_problem *p, bool random) {
@@ -168,4 +176,4 @@ static double growth_dgrad(const conv_problem *p, bool random) {
   return growth_steps(&turned, random);
 }
 
-NHWC_ROW(persistent_dgrad, "06k", "dgrad: 06f over dy, filters read transposed", PASS_DGRAD, 90, plan_dgrad, launch_dgrad, growth_dgrad);
+NHWC_FUSING_ROW(persistent_dgrad, "06k", "dgrad: 06f over dy, filters read transposed", PASS_DGRAD, 90, plan_dgrad, launch_dgrad, growth_dgrad, FUSES_BIAS);

@@ -7,6 +7,7 @@
  *           serves them all: a class's windows begin where all do, and its taps, which lie further, have other offsets.
  * Order:    classes one after the other, those with most taps first, so that all multiprocessors have their share of each. A class without taps is only zeros:
  *           nothing is loaded for it.
+ * Bias:     as in 06k; a class without taps is the bias alone.
  * Stores:   neighbours of a class are not neighbours in dx, and no box of a tensor map goes around the end of a row as windows do. So threads store: 64
  *           channels of a pixel are 128 bytes, whole lines.
  * Change:   against 06k the classes and their taps; the way out.
@@ -16,6 +17,7 @@
  * Passes:   dgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. Strides up to 8, no groups. */
 #include <math.h>
 
+#include "06_tensorcore_fp16/bias.cuh"
 #include "06_tensorcore_fp16/cut.cuh"
 #include "common/harness/launch.h"
 
@@ -97,19 +99,19 @@ static __device__ __forceinline__ void store_class(const conv_problem &p, const 
   __syncwarp(); /* products are asked for by whole warps */
 }
 
-/* The same many zeros. */
-static __device__ __forceinline__ void store_zeros(const conv_problem &p, const strided_cut &t, const strided_tile &to, int pixels, __half *dx) {
+/* The same 8 channels as often, where there is nothing to add up. */
+static __device__ __forceinline__ void store_alike(const conv_problem &p, const strided_cut &t, const strided_tile &to, int pixels, uint4 value, __half *dx) {
   for (int i = threadIdx.x % THREADS / CHUNKS; i < pixels; i += LANES) {
     uint4 *const place = place_of(p, t, to, i, dx);
-    if (place) *place = uint4();
+    if (place) *place = value;
   }
   __syncwarp();
 }
 
 /* N: pixels of a product. */
-template <int N>
+template <int N, bool BIAS>
 __global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p, strided_cut t, const __grid_constant__ CUtensorMap windows,
-                                                                 const __grid_constant__ CUtensorMap filter_tiles, __half *__restrict__ dx) {
+                                                                 const __grid_constant__ CUtensorMap filter_tiles, __half *__restrict__ dx, const float *bias) {
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
@@ -145,10 +147,13 @@ __global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p,
     to.pixel += me * t.in.pixels_apart, to.c += me * t.in.filters_apart;
     const int steps = to.h.taps * to.w.taps * t.in.steps;
     if (steps == 0) {
-      store_zeros(p, t, to, N, dx);
+      const int c = to.c + threadIdx.x % CHUNKS * CHUNK;
+      store_alike(p, t, to, N, BIAS && c < p.C ? bias_alone(bias, c) : uint4(), dx);
       continue;
     }
     float sum[1][N / 2];
+    float2 of_rows;
+    if (BIAS) of_rows = bias_of_rows(bias, to.c, p.C); /* there when it is needed */
     int before = 0;
     for (int step = 0; step < steps; step++, s = next_slot(s, t.in.stages)) {
       ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
@@ -163,6 +168,7 @@ __global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p,
     }
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
+    if (BIAS) add_bias(sum[0], of_rows);
     ptx_bar_sync(2 + me, THREADS); /* nobody reads the tile before any more */
     put_turned<N>(sum[0], stages + box);
     ptx_bar_sync(2 + me, THREADS); /* the box is there */
@@ -172,19 +178,22 @@ __global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p,
 
 /* ---------------------------------------------------------------- host */
 
+typedef void dgrad_kernel(conv_problem p, strided_cut t, CUtensorMap windows, CUtensorMap filter_tiles, __half *dx, const float *bias);
 typedef struct instance {
   int n;
-  void (*kernel)(conv_problem p, strided_cut t, CUtensorMap windows, CUtensorMap filter_tiles, __half *dx);
+  dgrad_kernel *kernel[2]; /* with a bias */
 } instance;
 
-#define ROW_OF(N) \
-  { N, strided_dgrad_kernel<N> }
+#define ROW_OF(N)                                                        \
+  {                                                                      \
+    N, { strided_dgrad_kernel<N, false>, strided_dgrad_kernel<N, true> } \
+  }
 static const instance instances[] = {ROW_OF(64),  ROW_OF(80),  ROW_OF(96),  ROW_OF(112), ROW_OF(128),
                                      ROW_OF(144), ROW_OF(160), ROW_OF(176), ROW_OF(192), ROW_OF(208)};
 
 typedef struct strided_plan {
   CUtensorMap windows, filter_tiles;
-  const instance *row;
+  dgrad_kernel *kernel;
   strided_cut cut;
   int blocks, shared;
 } strided_plan;
@@ -248,7 +257,7 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
     for (const instance *row = instances; row < instances + sizeof instances / sizeof *instances && row->n <= (i == 0 ? 208 : 128); row++) {
       const persistent_tile next = {row->n, i == 1};
       const double clocks = clocks_of_strided(given, &p, classes, device->sm_count, next);
-      if (clocks < least) least = clocks, tile = next, mine->row = row;
+      if (clocks < least) least = clocks, tile = next, mine->kernel = row->kernel[o->epilogue.bias];
     }
   t->in = cut_into(&p, tile, device->shared_per_block);
   t->in.steps = (int)ceil_div(given->K, BK); /* of a tap */
@@ -261,7 +270,7 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
   if (why) return why;
   snprintf(plan->words, sizeof plan->words, "%d channels x %d pixels, %d classes of %d tile%s, %d blocks, %d stages", t->in.filters, t->in.pixels, classes,
            t->in.tiles, t->in.tiles == 1 ? "" : "s", mine->blocks, t->in.stages);
-  const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel, (size_t)mine->shared);
+  const cudaError_t status = plan_allow_shared((const void *)mine->kernel, (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
 
@@ -271,8 +280,8 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   cudaError_t status = map_at(&windows, &mine->windows, b->y);
   if (!status) status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
   if (status) return status;
-  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->row->kernel,
-                       plan->operation.problem, mine->cut, windows, filter_tiles, (__half *)b->x);
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->kernel,
+                       plan->operation.problem, mine->cut, windows, filter_tiles, (__half *)b->x, b->bias);
 }
 
 /* As 06f's, of the class with most taps. */
@@ -283,4 +292,5 @@ static double growth_dgrad(const conv_problem *p, bool random) {
   return growth_steps(&heaviest, random);
 }
 
-NHWC_ROW(strided_dgrad, "06m", "dgrad with strides: a convolution for every residue", PASS_DGRAD, 90, plan_dgrad, launch_dgrad, growth_dgrad);
+NHWC_FUSING_ROW(strided_dgrad, "06m", "dgrad with strides: a convolution for every residue", PASS_DGRAD, 90, plan_dgrad, launch_dgrad, growth_dgrad,
+                FUSES_BIAS);

@@ -36,7 +36,7 @@ status=$?
 [ "$status" -eq 2 ] && [[ "$out" == "--shape: mb, ic, oc, ih, iw: expected a problem that fits memory: needs "*" GB of "*" memory, "* ]] && [ ! -e "$folder/o.npy" ]
 ok $? "a problem larger than memory: $out"
 
-refused '--pass: expected fprop, dgrad, wgrad or all, got "backward"' --pass backward
+refused '--pass: expected fprop, dgrad, wgrad, transposed or all, got "backward"' --pass backward
 refused '--dtype: expected fp32, fp16 or all, got "fp8"' --dtype fp8
 refused '--layout: expected NCHW, NHWC or all, got "CHWN"' --layout CHWN
 refused '--kernel: expected auto or kernels of this step (see --help), got "01a"' --kernel 01a
@@ -93,6 +93,10 @@ ok "$([ $? -eq 2 ] && [ "$out" = '--json: expected another file than --csv, got 
 out=$("$B/02" --csv "$folder" 2>&1 >/dev/null)
 ok "$([ $? -eq 2 ] && [ "$out" = "--csv: $folder: cannot write: Is a directory" ] && echo 0 || echo 1)" "$out"
 refused '--dy: expected one of the tensors that fprop reads (--x, --w)' $shape --dy "$folder/y.npy"
+refused '--dy: expected one of the tensors that transposed reads (--x, --w)' --shape mb1ic1ih5oc1kh3 --pass transposed --dy "$folder/y.npy"
+refused '--shape: oh: expected 5 to 7 with ih11 kh5 ph2, got 4' --pass transposed --shape mb1ic8ih11oc16oh4kh5sh2ph2
+refused "$beside" --cudnn-fused --pass transposed
+refused '--fuse: expected --pass fprop, dgrad or transposed, got "wgrad"' --pass wgrad --fuse bias
 refused '--x, --w, --dy: expected one --shape and one --pass with a .npy file' --x "$folder/y.npy"
 refused '--out: expected one kernel, 2 do this pass: choose one with --kernel' --pass wgrad --out "$folder/o.npy"
 

@@ -293,6 +293,26 @@ static void wide_results(cudnnBackendDescriptor_t device) {
   }
 }
 
+/* Transposed convolutions with a bias: dgrad, and an addition behind it, of as many values as dx has channels. */
+static void behind_dgrad(cudnnBackendDescriptor_t device) {
+  static const char *const shapes[] = {"mb32ic64ih56oc128oh28kh4sh2ph1", "mb32ic64ih56oc128oh28kh2sh2", "mb32ic64ih56oc128oh28kh3sh2ph1",
+                                       "mb32ic64ih56oc128oh28kh5sh2ph2", "mb32ic64ih56oc128oh56kh3ph1"};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    conv_problem p;
+    char error[CUDNN_ERROR] = "", name[CUDNN_GRAPH_NAME];
+    problem_parse(&p, shapes[i], error, sizeof error);
+    cudnn_task task = task_of(&p, PASS_DGRAD, DTYPE_FP16, LAYOUT_NHWC);
+    cudnn_graph g;
+    int usable = 0;
+    task.epilogue.bias = true;
+    cudnn_graph_name(&task, name);
+    const int made = cudnn_graph_make(&g, &task, LAYOUT_NHWC, NULL, device, error, sizeof error);
+    for (int engine = 0; made == 0 && engine < g.engines; engine++) usable += engine_ask(&g, engine).usable;
+    ok(made == 0 && usable > 0 && g.uids == 4 && strcmp(name, "conv+bias") == 0, "%s behind dgrad, %s: %d engines %s", name, shapes[i], usable, error);
+    cudnn_graph_free(&g);
+  }
+}
+
 static void library(void) {
   ok(strstr(cudnn_describe(), "cuDNN") != NULL, "%s", cudnn_describe());
   tags();
@@ -308,6 +328,7 @@ static void library(void) {
     padding(device);
     heuristics(device);
     wide_results(device);
+    behind_dgrad(device);
   }
   pool_free(&pool);
 }

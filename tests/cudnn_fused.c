@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/cudnn/cudnn_api.h"
+#include "common/cudnn/cudnn_trial.h"
 #include "common/harness/report.h"
 #include "tests/cudnn_device.h"
 #include "tests/tap.h"
@@ -127,6 +128,22 @@ static void reports(void) {
      "a graph that is refused is a line, and empty columns");
 }
 
+/* An operation with an epilogue: cuDNN's graph for all of it, or its bare convolution and a pass over the result. */
+static void ways(void) {
+  const cudnn_figures whole = {.version = 91900, .best_us = 20, .best_plan = "eng3", .heuristic_us = 25, .heuristic_plan = "eng4", .note = "searched"};
+  cudnn_figures apart = {.version = 91900, .best_us = 18, .best_plan = "eng1+pointwise", .heuristic_us = 30, .heuristic_plan = "eng2+pointwise"}, none = {0};
+  cudnn_figures f = cudnn_faster(&whole, &apart);
+  ok(f.best_us == 18 && strcmp(f.best_plan, "eng1+pointwise") == 0 && f.heuristic_us == 25 && strcmp(f.heuristic_plan, "eng4") == 0,
+     "two ways: the faster plan of all, and the faster heuristic");
+  apart.best_us = 21, apart.heuristic_us = 24;
+  f = cudnn_faster(&whole, &apart);
+  ok(f.best_us == 20 && strcmp(f.best_plan, "eng3") == 0 && f.heuristic_us == 24, "whichever it is");
+  apart.heuristic_us = 0;
+  f = cudnn_faster(&whole, &apart);
+  ok(f.heuristic_us == 25 && cudnn_faster(&none, &apart).best_us == 21 && cudnn_faster(&whole, &none).best_us == 20 && cudnn_faster(&none, &none).version == 0,
+     "or the only one");
+}
+
 /* ---------------------------------------------------------------- the library */
 
 #ifdef HAVE_CUDNN
@@ -188,6 +205,7 @@ int main(void) {
   plan(0);
   winners();
   reports();
+  ways();
   library();
   return done_testing();
 }

@@ -76,7 +76,7 @@ verified 06 "on dense layers, the gradient of the image" --suite hopper --pass d
 ok "$([ "$(grep -c '06[km] *right' "$log")" -eq 46 ]; echo $?)" "... and 06k skips strides and groups, 06m groups, and nothing else"
 ok "$([ "$(grep -c '06[gi] *right' "$log")" -eq 33 ]; echo $?)" "... and 06g and 06i do the 33 that they are for"
 EMU_SMS=1 verified 06 "on products of 06g turned" --suite tests/widths --pass dgrad --kernel 06g
-EMU_SMS=1 verified 06 "on every number of pixels of a product of 06k and 06m" --suite tests/widths_dgrad --pass dgrad --kernel 06k,06m
+for as in dgrad 'transposed --fuse bias'; do EMU_SMS=1 verified 06 "on every number of pixels of a product of 06k and 06m, $as" --suite tests/widths_dgrad --kernel 06k,06m --pass $as; done
 for shape in mb1ic8ih4iw300oc8oh4ow560kh3kw3ph1pw131 mb1ic8ih40oc8oh2kh1sh20 mb1ic8ih300oc8oh4kh3dh147; do verified 06 "what boxes cannot bring" --pass fprop --shape $shape; done
 verified 06 "the filters' gradient by the rule" --kernel auto --suite hopper --pass wgrad
 ok "$([ "$(grep -c '06l *right' "$log")" -eq 25 ]; echo $?)" "... and it takes 06l where that can"
@@ -89,7 +89,7 @@ verified 04 "04b: more planes than a grid has room for" --kernel 04b --exact --s
 WINOGRAD_LAUNCH_BYTES=31000 verified 05 "05l, 05m in three launches" --kernel 05l,05m --shape g2mb5ic6ih6iw9oc10oh6ow9kh3kw3ph1pw1
 WINOGRAD_LAUNCH_BYTES=1200000 verified 05 "05l, whose last launch has one image, in other tiles" --kernel 05l --pass fprop --shape mb21ic1ih4iw28oc129oh4ow28kh3kw3ph1pw1
 if [ "${B##*/}" = emu ]; then
-  all=$(nm -C "$B/06" | grep -oE '[a-z0-9_]+_kernel<[^(]*>\(' | tr -d '(' | sort -u)
+  all=$(nm -C "$B"/06_*/*.cu.o | grep -oE '[a-z0-9_]+_kernel<[^(]*>\(' | tr -d '(' | sort -u)
   missed=$(grep -vxFf <(grep -oE '[a-z0-9_]+_kernel<.*>$' "$listed" | sort -u) <<<"$all")
   ok "$([ -n "$all" ] && [ -z "$missed" ]; echo $?)" "every instance of step 06's kernels, $(wc -l <<<"$all"), was launched" || diag "$missed"
   [ -z "$missed" ] || diag "not launched: ${missed//$'\n'/; }"

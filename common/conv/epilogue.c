@@ -67,6 +67,27 @@ conv_tensor operation_tensor(const conv_problem *p, conv_pass pass, const conv_e
   return tensor_describe(p, role, role == pass_output(pass) && e->fp32 ? DTYPE_FP32 : dtype, layout);
 }
 
+conv_operation epilogue_alone(const conv_operation *o) {
+  const conv_tensor result = tensor_describe(&o->problem, pass_output(o->pass), DTYPE_FP32, LAYOUT_NCHW);
+  const int *dim = result.dim;
+  const conv_problem p = {.N = dim[0],
+                          .C = dim[1],
+                          .H = dim[2],
+                          .W = dim[3],
+                          .K = dim[1],
+                          .P = dim[2],
+                          .Q = dim[3],
+                          .R = 1,
+                          .S = 1,
+                          .stride_h = 1,
+                          .stride_w = 1,
+                          .dil_h = 1,
+                          .dil_w = 1,
+                          .groups = dim[1],
+                          .repeat = 1};
+  return (conv_operation){.kind = OPERATION_POINTWISE, .problem = p, .pass = PASS_FPROP, .epilogue = o->epilogue};
+}
+
 conv_traffic operation_traffic(const conv_operation *o, conv_dtype dtype) {
   conv_traffic bytes = problem_traffic(&o->problem, o->pass, dtype);
   const conv_tensor plain = tensor_describe(&o->problem, pass_output(o->pass), dtype, LAYOUT_NCHW),

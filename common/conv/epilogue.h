@@ -59,6 +59,9 @@ static inline HOST_DEVICE float epilogue_scale(const conv_epilogue *e, double su
 /* tensor_describe() of an operation's tensor: its result has a type of its own, if the epilogue says so. */
 conv_tensor operation_tensor(const conv_problem *p, conv_pass pass, const conv_epilogue *e, tensor_role role, conv_dtype dtype, conv_layout layout);
 
+/* The epilogue of an operation by itself: a pointwise operation over its result. */
+conv_operation epilogue_alone(const conv_operation *o);
+
 /* Bytes that the operation touches at least: its pass's (problem_traffic()), and what its epilogue reads. */
 conv_traffic operation_traffic(const conv_operation *o, conv_dtype dtype);
 

@@ -26,7 +26,11 @@ typedef struct conv_operation {
   conv_problem problem;
   conv_pass pass;
   conv_epilogue epilogue;
+  bool transposed; /* a dgrad that is no gradient, but a convolution of its own (common/conv/transposed.h): another name, the same kernels */
 } conv_operation;
+
+/* "fprop", "dgrad", "wgrad"; "transposed". */
+static inline const char *operation_name(const conv_operation *o) { return o->transposed ? "transposed" : pass_name(o->pass); }
 
 /* Does it compute nothing? */
 static inline bool epilogue_empty(const conv_epilogue *e) { return !e->scale && !e->bias && !e->residual && e->activation == ACTIVATION_NONE; }

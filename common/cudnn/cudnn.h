@@ -26,7 +26,7 @@ typedef struct cudnn_task {
   conv_pass pass;
   conv_dtype dtype;   /* of all tensors but a result that the epilogue stores as fp32; sums are fp32 */
   conv_layout layout; /* of the caller's buffers */
-  /* What follows it in the same graph; but for the result's type fprop only. The buffers have its data: residuals in the task's dtype and layout. */
+  /* What follows it in the same graph; behind wgrad only the result's type. The buffers have its data: residuals in the task's dtype and layout. */
   conv_epilogue epilogue;
   /* A bias of zeros is added to a bare fprop convolution, in the same graph: the result is the convolution's, but other engines compete, those of fused
    * graphs. Nobody brings it: the zeros are cuDNN's side's own. Its type decides which engines there are: cudnn_baseline_open() tries both that fit. */

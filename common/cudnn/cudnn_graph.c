@@ -1,4 +1,4 @@
-/* Convolutions as cuDNN operation graphs: fprop, dgrad or wgrad alone, or fprop with what follows it.
+/* Convolutions as cuDNN operation graphs: fprop, dgrad or wgrad alone, or fprop or dgrad with what follows it.
  *
  * cuDNN sees the harness's tensors as they lie: dimensions in logical order, strides from common/conv/tensor.h. Groups are not named; cuDNN
  * deduces them from the channels of x and w. Between fused operations there are virtual tensors in fp32, which never reach memory. */
@@ -11,8 +11,7 @@
 
 void cudnn_graph_name(const cudnn_task *task, char name[CUDNN_GRAPH_NAME]) {
   char epilogue[EPILOGUE_NAME] = "";
-  const conv_epilogue stored = {.fp32 = task->epilogue.fp32};
-  epilogue_print(task->pass == PASS_FPROP ? &task->epilogue : &stored, epilogue);
+  epilogue_print(&task->epilogue, epilogue);
   snprintf(name, CUDNN_GRAPH_NAME, "conv%s%s", epilogue, task->zero_bias ? "+zero_bias" : "");
 }
 
@@ -107,8 +106,8 @@ static cudnnBackendDescriptor_t make_pointwise(cudnn_graph *g, cudnnPointwiseMod
 
 enum { STEPS = 4 };
 
-/* Appends scale, bias, residual and activation as asked, each from the tensor before it; the last one writes y. Returns the number of operations. */
-static int make_epilogue(cudnn_graph *g, const cudnn_task *task, const conv_tensor *y_shape, cudnnBackendDescriptor_t in, cudnnBackendDescriptor_t y,
+/* Appends scale, bias, residual and activation as asked, each from the tensor before it; the last one writes the result. Returns the number of operations. */
+static int make_epilogue(cudnn_graph *g, const cudnn_task *task, const conv_tensor *shape, cudnnBackendDescriptor_t in, cudnnBackendDescriptor_t result,
                          cudnnBackendDescriptor_t operations[STEPS]) {
   static const cudnnPointwiseMode_t activations[ACTIVATION_COUNT] = {[ACTIVATION_RELU] = CUDNN_POINTWISE_RELU_FWD,
                                                                      [ACTIVATION_RELU6] = CUDNN_POINTWISE_RELU_FWD,
@@ -124,15 +123,15 @@ static int make_epilogue(cudnn_graph *g, const cudnn_task *task, const conv_tens
                     {e->bias || task->zero_bias, CUDNN_POINTWISE_ADD, UID_BIAS},
                     {e->residual, CUDNN_POINTWISE_ADD, UID_RESIDUAL},
                     {e->activation != ACTIVATION_NONE, activations[e->activation], 0}};
-  const int K = task->problem->K, per_channel[4] = {1, K, 1, 1};
-  const int64_t stride[4] = {K, 1, K, K};
+  const int channels = shape->dim[1], per_channel[4] = {1, channels, 1, 1};
+  const int64_t stride[4] = {channels, 1, channels, channels};
   int last = STEPS - 1, count = 0;
   while (last > 0 && !steps[last].wanted) last--;
   for (int i = 0; i <= last; i++) {
     if (!steps[i].wanted) continue;
     const double most = steps[i].uid == 0 && e->activation == ACTIVATION_RELU6 ? 6 : 0;
-    cudnnBackendDescriptor_t with = NULL, out = i == last ? y : make_like(g, UID_VIRTUAL + 1 + i, y_shape, CUDNN_DATA_FLOAT);
-    if (steps[i].uid == UID_RESIDUAL) with = make_like(g, UID_RESIDUAL, y_shape, data_type(y_shape->dtype));
+    cudnnBackendDescriptor_t with = NULL, out = i == last ? result : make_like(g, UID_VIRTUAL + 1 + i, shape, CUDNN_DATA_FLOAT);
+    if (steps[i].uid == UID_RESIDUAL) with = make_like(g, UID_RESIDUAL, shape, data_type(shape->dtype));
     else if (steps[i].uid) with = make_tensor(g, steps[i].uid, per_channel, stride, vector, 16);
     operations[count++] = make_pointwise(g, steps[i].mode, most, in, with, out);
     in = out;
@@ -146,23 +145,25 @@ int cudnn_graph_make(cudnn_graph *g, const cudnn_task *task, conv_layout layout,
   *g = (cudnn_graph){.layout = layout, .bias = task->bias, .device = device};
   cudnn_pool *pool = &g->pool;
   conv_tensor shape[3];
-  cudnnBackendDescriptor_t tensor[3], operations[1 + STEPS], conv_result;
+  cudnnBackendDescriptor_t tensor[3], operations[1 + STEPS];
   for (int role = 0; role < 3; role++) {
     shape[role] = operation_tensor(p, task->pass, &task->epilogue, (tensor_role)role, task->dtype, layout);
     tensor[role] = make_like(g, UID_X + role, &shape[role], data_type(shape[role].dtype));
   }
-  const bool fuse = task->pass == PASS_FPROP && (task->zero_bias || !epilogue_empty(&task->epilogue));
-  conv_result = fuse ? make_like(g, UID_VIRTUAL, &shape[TENSOR_Y], CUDNN_DATA_FLOAT) : tensor[TENSOR_Y];
+  const bool fuse = task->zero_bias || !epilogue_empty(&task->epilogue);
+  const tensor_role out = pass_output(task->pass);
+  const cudnnBackendDescriptor_t result = tensor[out];
+  if (fuse) tensor[out] = make_like(g, UID_VIRTUAL, &shape[out], CUDNN_DATA_FLOAT); /* the convolution's */
   cudnnBackendDescriptor_t convolution = make_convolution(g, p);
   operations[0] = pool_create(pool, passes[task->pass].operation);
   pool_set_descriptor(pool, operations[0], passes[task->pass].convolution, convolution);
   pool_set_descriptor(pool, operations[0], passes[task->pass].x, tensor[TENSOR_X]);
   pool_set_descriptor(pool, operations[0], passes[task->pass].w, tensor[TENSOR_W]);
-  pool_set_descriptor(pool, operations[0], passes[task->pass].y, conv_result);
+  pool_set_descriptor(pool, operations[0], passes[task->pass].y, tensor[TENSOR_Y]);
   pool_set_float(pool, operations[0], passes[task->pass].alpha, 1);
   pool_set_float(pool, operations[0], passes[task->pass].beta, 0);
   pool_finalize(pool, operations[0], pass_name(task->pass));
-  const int count = 1 + (fuse ? make_epilogue(g, task, &shape[TENSOR_Y], conv_result, tensor[TENSOR_Y], operations + 1) : 0);
+  const int count = 1 + (fuse ? make_epilogue(g, task, &shape[out], tensor[out], result, operations + 1) : 0);
   g->graph = pool_create(pool, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   pool_set(pool, g->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, operations);
   if (handle) pool_set(pool, g->graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);

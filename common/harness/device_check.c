@@ -21,7 +21,7 @@ bool device_check_suits(const trial *t, const conv_tensor shapes[3], const epilo
   const size_t touched = sets.bytes[TENSOR_X] + sets.bytes[TENSOR_W] + sets.bytes[TENSOR_Y] + sets.bytes[PART_RESIDUAL];
   const double sets_bytes = (double)timing_sets(touched, t->machine->device.l2_bytes) * (double)sets.set_bytes + (double)sets.tail_bytes;
   const double reference = (double)(sizeof(double) + sizeof(float)) * (double)shapes[pass_output(t->pass)].count;
-  const int opponents = t->options->cudnn_fused ? 2 : 1;
+  const int opponents = t->options->cudnn_fused || !epilogue_empty(&t->epilogue) ? 2 : 1;
   const double others = t->options->timing && t->options->cudnn && !t->machine->device.emulated ? opponents * cudnn_bytes + 2 * (double)sets.set_bytes : 0;
   return sets_bytes + (double)sets.set_bytes /* the inputs once more */ + reference + others < 0.95 * (double)t->machine->device.memory_bytes;
 }

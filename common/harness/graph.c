@@ -85,27 +85,11 @@ static int split(conv_graph *g, int i) {
   memmove(&g->operation[i + 1], &g->operation[i], (size_t)(g->operations - i) * sizeof g->operation[0]);
   g->operations++;
   graph_operation *first = &g->operation[i], *second = &g->operation[i + 1];
-  const conv_problem *p = &first->what.problem;
+  second->what = epilogue_alone(&first->what);
   first->what.epilogue = (conv_epilogue){0};
   first->scale = first->bias = first->residual = -1;
   first->y = second->x = add_tensor(g, USE_BETWEEN, g->tensor[second->y].host);
   second->w = -1;
-  second->what.kind = OPERATION_POINTWISE;
-  second->what.problem = (conv_problem){.N = p->N,
-                                        .C = p->K,
-                                        .H = p->P,
-                                        .W = p->Q,
-                                        .K = p->K,
-                                        .P = p->P,
-                                        .Q = p->Q,
-                                        .R = 1,
-                                        .S = 1,
-                                        .stride_h = 1,
-                                        .stride_w = 1,
-                                        .dil_h = 1,
-                                        .dil_w = 1,
-                                        .groups = p->K,
-                                        .repeat = 1};
   return 0;
 }
 

@@ -34,7 +34,8 @@ static const char help_text[] =
     "  --batch N          every problem with N images\n"
     "  --fuse LIST        scale, bias, residual and one of relu, relu6, gelu, silu, between commas: what happens to each result before it is\n"
     "                     stored; kernels that cannot say so\n"
-    "  --pass PASS        fprop, dgrad, wgrad or all (default: all)\n"
+    "  --pass PASS        fprop, dgrad, wgrad or all of these (default: all); or transposed: a transposed convolution with this input, oc oh ow,\n"
+    "                     and this output, ic ih iw, by the kernels of dgrad; what ih is above its least is output padding\n"
     "  --dtype TYPE       fp32 or fp16 (default: whatever the kernels do)\n"
     "  --layout LAYOUT    NCHW or NHWC (default: whatever the kernels do)\n"
     "  --kernel NAMES     only this kernel of the step, or these (04b,04e); auto: the one that its rule (below) takes for the problem\n"
@@ -48,7 +49,7 @@ static const char help_text[] =
     "  --cudnn-fused      for forward convolutions a second opponent: cuDNN's best plan of a fused graph with a bias of zeros, in columns of its own\n"
     "  --search-seconds S at most S seconds for a problem's search (default 10)\n"
     "  --seed N           other random data (default 1)\n"
-    "  --x, --w, --dy FILE.npy   the pass's inputs, axes N,C,H,W / K,C/g,R,S / N,K,P,Q; what is not given is random\n"
+    "  --x, --w, --dy FILE.npy   the pass's inputs, axes N,C,H,W (transposed: N,K,P,Q) / K,C/g,R,S / N,K,P,Q; what is not given is random\n"
     "  --out FILE.npy     the result, same axes (one shape, one pass, one kernel)\n"
     "  --csv FILE, --json FILE   results; the JSON has every timing sample\n"
     "  --help\n"
@@ -116,31 +117,6 @@ static int read_problems(step_options *o, const conv_step *step, const char *sha
   o->suite.count = 1;
   if (!o->suite.problems || problem_parse(o->suite.problems, shape ? shape : default_shape(step), error, sizeof error)) {
     fprintf(stderr, "--shape: %s\n", o->suite.problems ? error : "no memory");
-    return -1;
-  }
-  return 0;
-}
-
-/* .npy files make sense for one problem and one pass, and only for the tensors which that pass reads. */
-static int check_files(const step_options *o) {
-  const char *const names[3] = {"--x", "--w", "--dy"};
-  const bool any_in = o->npy_in[0] || o->npy_in[1] || o->npy_in[2];
-  if (!any_in && !o->npy_out) return 0;
-  int passes = 0, pass = 0;
-  for (int i = 0; i < PASS_COUNT; i++)
-    if (o->passes[i]) passes++, pass = i;
-  if (passes != 1 || !o->one_shape) {
-    fprintf(stderr, "%s: expected one --shape and one --pass with a .npy file\n", any_in ? "--x, --w, --dy" : "--out");
-    return -1;
-  }
-  if (o->exact_only && any_in) {
-    fprintf(stderr, "--exact: expected its own integers, got .npy data\n");
-    return -1;
-  }
-  const int out = (int)pass_output((conv_pass)pass);
-  if (o->npy_in[out]) {
-    fprintf(stderr, "%s: expected one of the tensors that %s reads (%s, %s)\n", names[out], pass_name((conv_pass)pass), names[pass_input_a((conv_pass)pass)],
-            names[pass_input_b((conv_pass)pass)]);
     return -1;
   }
   return 0;
@@ -236,7 +212,10 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       case SHAPE: shape = optarg; break;
       case SUITE: suite = optarg; break;
       case BATCH: failed = parse_integer("--batch", optarg, 1, INT_MAX, &batch); break;
-      case PASS: failed = choose("--pass", "fprop, dgrad, wgrad or all", optarg, o->passes, PASS_COUNT, name_of_pass); break;
+      case PASS:
+        o->transposed = strcmp(optarg, "transposed") == 0;
+        failed = choose("--pass", "fprop, dgrad, wgrad, transposed or all", o->transposed ? "dgrad" : optarg, o->passes, PASS_COUNT, name_of_pass);
+        break;
       case DTYPE: failed = choose("--dtype", "fp32, fp16 or all", optarg, o->dtypes, DTYPE_COUNT, name_of_dtype); break;
       case LAYOUT: failed = choose("--layout", "NCHW, NHWC or all", optarg, o->layouts, LAYOUT_COUNT, name_of_layout); break;
       case KERNEL: o->kernel = optarg; break;
@@ -273,18 +252,10 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
 #ifdef CUDA_EMULATOR
   if (!failed && o->verify == VERIFY_ON_DEVICE && emu_tool_name()) failed = bad("--verify", "host under the emulator's checker or counter", "device");
 #endif
-  if (!failed && !epilogue_empty(&o->epilogue)) { /* a gradient of filters is stored as it is */
-    if (!o->passes[PASS_FPROP] && !o->passes[PASS_DGRAD]) failed = bad("--fuse", "--pass fprop or dgrad", "wgrad");
-    o->passes[PASS_WGRAD] = false;
-  }
-  if (!failed && o->cudnn_fused && (!o->passes[PASS_FPROP] || !epilogue_empty(&o->epilogue) || !o->cudnn || !o->timing || o->exact_only)) {
-    fprintf(stderr, "--cudnn-fused: expected forward convolutions without --fuse, timed beside cuDNN (no --no-cudnn, --no-time or --exact)\n");
-    failed = -1;
-  }
   if (!failed) failed = read_problems(o, step, shape, suite, (int)random);
   o->batch = (int)batch;
   for (int i = 0; !failed && i < o->suite.count; i++) failed = set_batch(&o->suite.problems[i], o->batch);
-  if (!failed) failed = check_files(o);
+  if (!failed) failed = options_check(o);
   if (failed) {
     options_free(o);
     return 3;

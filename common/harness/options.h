@@ -11,6 +11,7 @@ typedef struct step_options {
   int batch;        /* images of every problem, 0: as many as it has */
   bool one_shape;   /* from --shape (or none given): what cannot be done is an error, not a skip */
   bool passes[PASS_COUNT], dtypes[DTYPE_COUNT], layouts[LAYOUT_COUNT];
+  bool transposed;        /* the pass is dgrad, but as a convolution of its own: common/conv/transposed.h */
   conv_epilogue epilogue; /* of every problem */
   const char *kernel;     /* names, between commas, or "auto"; NULL: all of the step */
   bool list, which, exact_only, timing;
@@ -21,12 +22,14 @@ typedef struct step_options {
   int cudnn_seconds; /* of a search; 0: as many as usual */
   uint64_t seed;
   const char *csv, *json;
-  const char *npy_in[3]; /* by tensor_role: --x, --w, --dy */
+  const char *npy_in[3]; /* by tensor_role: --x, --w, --dy; of a transposed convolution --x is in the place of dy */
   const char *npy_out;
 } step_options;
 
 /* Returns 0 to go on, or an exit status + 1: 1 after --help, 3 after bad input (one line on stderr). */
 int options_parse(step_options *o, const conv_step *step, int argc, char **argv);
+/* Do options that were read go together? Returns 0, or -1 after one line on stderr. Called by options_parse(). */
+int options_check(step_options *o);
 /* Draws the problems of --random, if that was given: N of any kind; with kernels named, N for each of them that it can do on this device. Returns 0, or -1
  * after one line on stderr. */
 int options_draw(step_options *o, const conv_step *step, const conv_device *device);

@@ -41,15 +41,19 @@ static inline double plain_growth_wgrad(const conv_problem *p, bool random) { re
                                 .growth = GROWTH}
 
 /* A row of the kernel table for an fp16 NHWC kernel, from compute capability MIN_ARCH / 10 on. */
-#define NHWC_ROW(variable, NAME, IDEA, PASS, MIN_ARCH, PLAN, LAUNCH, GROWTH) \
-  extern "C" const conv_kernel variable;                                     \
-  const conv_kernel variable = {.name = NAME,                                \
-                                .idea = IDEA,                                \
-                                .place = ON_GPU,                             \
-                                .pass = PASS,                                \
-                                .dtype = DTYPE_FP16,                         \
-                                .layout = LAYOUT_NHWC,                       \
-                                .min_arch = MIN_ARCH,                        \
-                                .plan = PLAN,                                \
-                                .launch = LAUNCH,                            \
-                                .growth = GROWTH}
+#define NHWC_ROW(variable, NAME, IDEA, PASS, MIN_ARCH, PLAN, LAUNCH, GROWTH) NHWC_FUSING_ROW(variable, NAME, IDEA, PASS, MIN_ARCH, PLAN, LAUNCH, GROWTH, 0)
+
+/* The same for one that fuses parts of an epilogue, FUSES_... */
+#define NHWC_FUSING_ROW(variable, NAME, IDEA, PASS, MIN_ARCH, PLAN, LAUNCH, GROWTH, FUSES) \
+  extern "C" const conv_kernel variable;                                                   \
+  const conv_kernel variable = {.name = NAME,                                              \
+                                .idea = IDEA,                                              \
+                                .place = ON_GPU,                                           \
+                                .pass = PASS,                                              \
+                                .dtype = DTYPE_FP16,                                       \
+                                .layout = LAYOUT_NHWC,                                     \
+                                .min_arch = MIN_ARCH,                                      \
+                                .plan = PLAN,                                              \
+                                .launch = LAUNCH,                                          \
+                                .growth = GROWTH,                                          \
+                                .fuses = FUSES}

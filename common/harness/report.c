@@ -2,6 +2,7 @@
 #include "common/harness/report.h"
 
 #include "common/conv/epilogue.h"
+#include "common/conv/transposed.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -96,10 +97,13 @@ void report_problem(const report *r, const conv_operation *o, conv_dtype dtype, 
   epilogue_print(&o->epilogue, epilogue);
   const conv_traffic bytes = operation_traffic(o, dtype);
   const double floor = machine_floor(r->machine, o, dtype);
-  fprintf(r->text, "\n%s  %s%s %s %s  %.3g GFLOP, %.3g MB", shape, pass_name(o->pass), epilogue, dtype_name(dtype), layout_name(layout),
+  fprintf(r->text, "\n%s  %s%s %s %s  %.3g GFLOP, %.3g MB", shape, operation_name(o), epilogue, dtype_name(dtype), layout_name(layout),
           2e-9 * problem_macs(&o->problem), 1e-6 * (bytes.read + bytes.written));
   if (floor > 0) fprintf(r->text, ", floor %.4g us", 1e6 * floor);
   fprintf(r->text, "\n");
+  if (!o->transposed) return;
+  transposed_print(&o->problem, shape, sizeof shape);
+  fprintf(r->text, "  %s\n", shape);
 }
 
 void csv_text(FILE *f, const char *text) {
@@ -164,8 +168,8 @@ static void csv_row(const report *r, const result_row *row, const figures *f) {
   if (row->timed && row->time->power_watts > 0) fprintf(out, "%.0f", row->time->power_watts);
   fprintf(out, ",%s,%s,%s,%s,%s,", f->driver, f->cuda, f->cudnn, r->date, f->shape);
   csv_text(out, row->problem->name);
-  fprintf(out, ",%d,%s,%s,%s,%s,%s,%s,%s,%s,", row->problem->repeat, pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), f->graph, k->name,
-          source_hash(r->sources, k->name), status_names[row->status], row->exact_checked ? "yes" : "no");
+  fprintf(out, ",%d,%s,%s,%s,%s,%s,%s,%s,%s,", row->problem->repeat, operation_name(&row->operation), dtype_name(k->dtype), layout_name(k->layout), f->graph,
+          k->name, source_hash(r->sources, k->name), status_names[row->status], row->exact_checked ? "yes" : "no");
   if (row->bound_checked) fprintf(out, "%.4f,%.4f", row->worst_share, row->plain_share);
   else fputc(',', out);
   if (row->timed) {
@@ -204,7 +208,7 @@ static void json_row(report *r, const result_row *row, const figures *f) {
   json_text(out, row->problem->name);
   fprintf(out,
           ", \"count\": %d, \"pass\": \"%s\", \"dtype\": \"%s\", \"layout\": \"%s\", \"graph\": \"%s\", \"kernel\": \"%s\", \"idea\": ", row->problem->repeat,
-          pass_name(k->pass), dtype_name(k->dtype), layout_name(k->layout), f->graph, k->name);
+          operation_name(&row->operation), dtype_name(k->dtype), layout_name(k->layout), f->graph, k->name);
   json_text(out, k->idea);
   if (*source_hash(r->sources, k->name)) fprintf(out, ", \"source\": \"%s\"", source_hash(r->sources, k->name));
   fprintf(out, ", \"status\": \"%s\", \"exact\": %s", status_names[row->status], row->exact_checked ? "true" : "false");
@@ -292,7 +296,7 @@ void report_choice(report *r, const result_row rows[], int count, const char *ch
   c->worst = ratio;
   char shape[256];
   problem_print(mine->problem, shape, sizeof shape);
-  snprintf(c->worst_where, sizeof c->worst_where, "%s %s: %s, not %s", shape, pass_name(mine->kernel->pass), chosen, best->kernel->name);
+  snprintf(c->worst_where, sizeof c->worst_where, "%s %s: %s, not %s", shape, operation_name(&mine->operation), chosen, best->kernel->name);
 }
 
 static void print_choices(const report *r) {

@@ -12,7 +12,7 @@
 /* Leaves the kernel that the step's rule takes, where one was asked for; else only notes it. */
 static void choose(trial *t, const conv_step *step, const step_options *o) {
   conv_plan plan;
-  const conv_operation operation = {.problem = *t->problem, .pass = t->pass, .epilogue = t->epilogue};
+  const conv_operation operation = {.problem = *t->problem, .pass = t->pass, .epilogue = t->epilogue, .transposed = o->transposed};
   const conv_choice *choice = step_choose(step, &operation, t->dtype, &t->machine->device, !options_from_files(o), &plan);
   if (choice) t->chosen = choice->kernel->name;
   if (!o->kernel || strcmp(o->kernel, "auto") != 0) return;
@@ -32,10 +32,10 @@ static int list_kernels(const conv_step *step, const step_options *o, const mach
     for (int k = 0; k < step->kernel_count; k++) {
       const conv_kernel *kernel = step->kernels[k];
       if (!options_select(o, kernel)) continue;
-      printf("  %-4s %s %s %s  %s\n", kernel->name, pass_name(kernel->pass), dtype_name(kernel->dtype), layout_name(kernel->layout), kernel->idea);
       conv_plan plan;
-      conv_operation operation = {.problem = *p, .pass = kernel->pass, .epilogue = o->epilogue};
+      conv_operation operation = {.problem = *p, .pass = kernel->pass, .epilogue = o->epilogue, .transposed = o->transposed};
       operation.epilogue.fp32 = kernel->stores_fp32;
+      printf("  %-4s %s %s %s  %s\n", kernel->name, operation_name(&operation), dtype_name(kernel->dtype), layout_name(kernel->layout), kernel->idea);
       const char *reason = kernel_plan(kernel, &operation, &m->device, &plan);
       if (reason) {
         printf("       not this shape: %s\n", reason);
@@ -69,11 +69,11 @@ static int print_choices(const conv_step *step, const step_options *o, const mac
         p.name[0] = 0, p.repeat = 1;
         problem_print(&p, shape, sizeof shape);
         conv_plan plan, plan_of_files;
-        const conv_operation operation = {.problem = p, .pass = (conv_pass)pass, .epilogue = o->epilogue};
+        const conv_operation operation = {.problem = p, .pass = (conv_pass)pass, .epilogue = o->epilogue, .transposed = o->transposed};
         const conv_choice *c = step_choose(step, &operation, (conv_dtype)dtype, &m->device, true, &plan);
         const conv_choice *of_files = step_choose(step, &operation, (conv_dtype)dtype, &m->device, false, &plan_of_files);
         if (!o->passes[pass] || !o->dtypes[dtype] || !c) continue;
-        printf("%s,%s,%s,%s,\"%s\",\"%s\",%s\n", shape, pass_name((conv_pass)pass), dtype_name((conv_dtype)dtype), c->kernel->name, plan.words, c->words,
+        printf("%s,%s,%s,%s,\"%s\",\"%s\",%s\n", shape, operation_name(&operation), dtype_name((conv_dtype)dtype), c->kernel->name, plan.words, c->words,
                of_files ? of_files->kernel->name : "");
       }
   return 0;

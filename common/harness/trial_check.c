@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/conv/transposed.h"
 #include "common/harness/trial_state.h"
 
 int trial_host_memory(trial_state *s) {
@@ -44,7 +45,9 @@ bool trial_untouched(trial_state *s, const buffer_sets *sets, int set, char *not
   part_state parts[PART_COUNT];
   *status = s->on_device ? device_check_parts(&s->device, sets, set, parts) : look_over(s, sets, set, parts);
   for (int part = 0; part < PART_COUNT && !*status; part++) {
-    const char *name = names[part] || part > TENSOR_Y ? names[part] : role_name((tensor_role)part, s->t->pass);
+    const char *name = names[part] || part > TENSOR_Y ? names[part]
+                       : s->t->options->transposed    ? transposed_role_name((tensor_role)part)
+                                                      : role_name((tensor_role)part, s->t->pass);
     const long long where = parts[part].where;
     if (parts[part].damaged)
       snprintf(note, note_size, "wrote outside %s: byte %lld %s", name, where < 0 ? -where : where + 1, where < 0 ? "before its start" : "after its end");

@@ -69,8 +69,8 @@ static void cudnn_files(const char *gpu, char committed[PATH_MAX], cudnn_options
   if (access("build/results", W_OK) == 0) options->winners[1] = options->append_to = "build/results/cudnn_winners.csv";
 }
 
-/* Adds cuDNN's plans to the turns of a trial on a GPU, those of one graph. Returns how many; -1: a CUDA error. */
-static int add_cudnn(trial_state *s, cudnn_trial *c, const buffer_sets *sets, bool zero_bias, contender turn[CUDNN_CONTENDERS]) {
+/* Adds cuDNN's plans to the turns of a trial on a GPU, those of one way to ask. Returns how many; -1: a CUDA error. */
+static int add_cudnn(trial_state *s, cudnn_trial *c, const buffer_sets *sets, cudnn_way way, contender turn[CUDNN_CONTENDERS]) {
   const trial *t = s->t;
   char committed[PATH_MAX];
   cudnn_options options = {.search = t->options->cudnn_search,
@@ -78,17 +78,17 @@ static int add_cudnn(trial_state *s, cudnn_trial *c, const buffer_sets *sets, bo
                            .gpu = t->machine->device.name,
                            .fp32_flops = t->machine->peaks.fp32_flops};
   cudnn_files(t->machine->device.name, committed, &options);
-  return cudnn_trial_open(c, s, sets, &options, zero_bias, turn);
+  return cudnn_trial_open(c, s, sets, &options, way, turn);
 }
 
 cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[], cudnn_figures *cudnn, cudnn_figures *fused) {
   const trial *t = s->t;
   timed_kernel timed[TRIAL_KERNELS];
   contender turn[TRIAL_KERNELS + 2 * CUDNN_CONTENDERS] = {0};
-  cudnn_trial baseline = {.baseline = {.heuristic = -1}}, with_bias = baseline;
-  const bool beside = t->place == ON_GPU && t->options->cudnn;
-  const bool beside_fused = beside && t->options->cudnn_fused && t->pass == PASS_FPROP && epilogue_empty(&t->epilogue);
-  int index[TRIAL_KERNELS], n = 0, plans = 0, fused_plans = 0;
+  cudnn_trial baseline = {.baseline = {.heuristic = -1}}, second = baseline;
+  const bool beside = t->place == ON_GPU && t->options->cudnn, bare = epilogue_empty(&t->epilogue);
+  const bool beside_second = beside && (!bare || (t->options->cudnn_fused && t->pass == PASS_FPROP));
+  int index[TRIAL_KERNELS], n = 0, plans = 0, second_plans = 0;
   size_t workspace = 0;
   for (int i = 0; i < t->kernel_count; i++) {
     if (rows[i].status != RESULT_RIGHT) continue;
@@ -107,14 +107,18 @@ cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[]
     timed[k] = (timed_kernel){.s = s, .kernel = t->kernels[index[k]], .plan = &s->plans[index[k]], .sets = &sets, .row = &rows[index[k]]};
     turn[k] = (contender){.enqueue = enqueue, .poison = poison, .check = check_timed, .context = &timed[k], .first_seconds = rows[index[k]].run_seconds};
   }
-  if (!status && beside) plans = add_cudnn(s, &baseline, &sets, false, turn + n);
-  if (plans >= 0 && !status && beside_fused) fused_plans = add_cudnn(s, &with_bias, &sets, true, turn + n + plans);
-  if (plans < 0 || fused_plans < 0) status = cudaErrorUnknown;
-  if (!status) status = time_in_turns(turn, n + plans + fused_plans, t->place, sets.count, t->machine);
+  if (!status && beside) plans = add_cudnn(s, &baseline, &sets, CUDNN_ONE_GRAPH, turn + n);
+  if (plans >= 0 && !status && beside_second) second_plans = add_cudnn(s, &second, &sets, bare ? CUDNN_ZERO_BIAS : CUDNN_APART, turn + n + plans);
+  if (plans < 0 || second_plans < 0) status = cudaErrorUnknown;
+  if (!status) status = time_in_turns(turn, n + plans + second_plans, t->place, sets.count, t->machine);
   if (!status && beside) *cudnn = cudnn_trial_figures(&baseline, turn + n);
-  if (!status && beside_fused) *fused = cudnn_trial_figures(&with_bias, turn + n + plans);
+  if (!status && beside_second) {
+    const cudnn_figures other = cudnn_trial_figures(&second, turn + n + plans);
+    if (bare) *fused = other;
+    else *cudnn = cudnn_faster(cudnn, &other);
+  }
   cudnn_trial_close(&baseline);
-  cudnn_trial_close(&with_bias);
+  cudnn_trial_close(&second);
   for (int k = 0; k < n && status; k++)
     if (turn[k].failed) {
       rows[index[k]].status = RESULT_WRONG;

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "common/conv/operation_reference.h"
+#include "common/conv/transposed.h"
 #include "common/conv/verify.h"
 #include "common/files/npy.h"
 #include "common/harness/trial_state.h"
@@ -100,8 +101,10 @@ static int prepare_on_host(trial_state *s, const conv_source from[3], uint64_t f
     return failed(1, error);
   }
   const bool use_gpu = t->gpu_reference && problem_macs(t->problem) > MANY_MACS;
-  if (reference_compute(&s->reference, t->problem, t->pass, &s->host[s->input_a], &s->host[s->input_b], random, use_gpu, error, error_size))
-    return failed(1, error);
+  const conv_tensor *a = &s->host[s->input_a], *b = &s->host[s->input_b];
+  const int wrong = t->options->transposed && !use_gpu ? reference_transposed(&s->reference, t->problem, a, b, random, error, error_size)
+                                                       : reference_compute(&s->reference, t->problem, t->pass, a, b, random, use_gpu, error, error_size);
+  if (wrong) return failed(1, error);
   s->reference.shape.dtype = s->host[s->output].dtype;
   if (!epilogue_empty(&t->epilogue)) reference_fuse(&s->reference, &t->epilogue, &s->fused);
   return 0;
@@ -273,7 +276,7 @@ int trial_run(const trial *t, report *r) {
   static result_row rows[TRIAL_KERNELS];
   static contender contenders[TRIAL_KERNELS];
   for (int role = 0; role < 3; role++) s.host[role] = operation_tensor(t->problem, t->pass, &t->epilogue, (tensor_role)role, t->dtype, t->layout);
-  const conv_operation operation = {.problem = *t->problem, .pass = t->pass, .epilogue = t->epilogue};
+  const conv_operation operation = {.problem = *t->problem, .pass = t->pass, .epilogue = t->epilogue, .transposed = t->options->transposed};
   s.fused = epilogue_describe(&t->epilogue, &s.host[s.output]);
   char why[256];
   const bool fits = fits_memory(&s, why, sizeof why);
@@ -298,7 +301,7 @@ int trial_run(const trial *t, report *r) {
     s.scratch = s.fused.residual.count > s.host[larger].count ? s.fused.residual : s.host[larger];
     s.on_device = device_check_suits(t, s.host, &s.fused, workspace);
     if (trial_host_memory(&s)) {
-      fprintf(stderr, "no host memory for %s\n", pass_name(t->pass));
+      fprintf(stderr, "no host memory for %s\n", operation_name(&operation));
       status = 2;
     }
   }

@@ -1,4 +1,5 @@
-/* What comes between convolutions where no kernel has fused it: an epilogue by itself, and max-pooling. A thread has one element; memory is all that counts.
+/* What comes between convolutions where no kernel has fused it: an epilogue by itself, and max-pooling. A thread has one element, or eight that lie
+ * together; memory is all that counts.
  * Rows for a graph (common/harness/graph.h): fp32 NCHW and fp16 NHWC. */
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -37,6 +38,25 @@ __global__ void __launch_bounds__(THREADS)
   store(&y[i], activate(e.activation, t));
 }
 
+/* Halves whose channels come in eights, NHWC: a thread has eight. */
+__global__ void __launch_bounds__(THREADS) pointwise_chunks_kernel(int64_t count, int chunks, conv_epilogue e, const uint4 *x, const float4 *scale,
+                                                                   const float4 *bias, const uint4 *residual, uint4 *y) {
+  const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i >= count) return;
+  const int chunk = (int)(i % chunks);
+  const float4 none = make_float4(0, 0, 0, 0), one = make_float4(1, 1, 1, 1);
+  const uint4 values = x[i], others = e.residual ? residual[i] : make_uint4(0, 0, 0, 0);
+  const float4 scales[2] = {e.scale ? scale[2 * chunk] : one, e.scale ? scale[2 * chunk + 1] : one};
+  const float4 biases[2] = {e.bias ? bias[2 * chunk] : none, e.bias ? bias[2 * chunk + 1] : none};
+  uint4 results;
+#pragma unroll
+  for (int j = 0; j < 8; j++) {
+    const float t = to_float(((const __half *)&values)[j]) * ((const float *)scales)[j] + ((const float *)biases)[j] + to_float(((const __half *)&others)[j]);
+    store((__half *)&results + j, activate(e.activation, t));
+  }
+  y[i] = results;
+}
+
 template <class T, bool NHWC> __global__ void __launch_bounds__(THREADS) max_pool_kernel(int64_t count, conv_problem p, const T *x, T *y) {
   const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= count) return;
@@ -72,9 +92,14 @@ static const char *plan_max_pool(const conv_operation *o, const conv_device *dev
 
 template <class T, bool NHWC> static cudaError_t launch_pointwise(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const conv_problem *p = &plan->operation.problem;
-  const int64_t count = problem_y_count(p);
-  pointwise_kernel<T><<<(unsigned)((count + THREADS - 1) / THREADS), THREADS, 0, stream>>>(
-      count, NHWC ? 1 : p->P * p->Q, p->K, plan->operation.epilogue, (const T *)b->x, b->scale, b->bias, (const T *)b->residual, (T *)b->y);
+  const int64_t count = problem_y_count(p), chunks = count / 8;
+  if (NHWC && sizeof(T) == 2 && p->K % 8 == 0)
+    pointwise_chunks_kernel<<<(unsigned)((chunks + THREADS - 1) / THREADS), THREADS, 0, stream>>>(
+        chunks, p->K / 8, plan->operation.epilogue, (const uint4 *)b->x, (const float4 *)b->scale, (const float4 *)b->bias, (const uint4 *)b->residual,
+        (uint4 *)b->y);
+  else
+    pointwise_kernel<T><<<(unsigned)((count + THREADS - 1) / THREADS), THREADS, 0, stream>>>(
+        count, NHWC ? 1 : p->P * p->Q, p->K, plan->operation.epilogue, (const T *)b->x, b->scale, b->bias, (const T *)b->residual, (T *)b->y);
   return cudaGetLastError();
 }
 

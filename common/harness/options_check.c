@@ -1,0 +1,47 @@
+/* Options that were read one by one: do they go together? See options.h. */
+#include <stdio.h>
+
+#include "common/conv/tensor.h"
+#include "common/harness/options.h"
+
+/* .npy files make sense for one problem and one pass, and only for the tensors which that pass reads. What a transposed convolution calls x is the problem's y. */
+static int check_files(step_options *o) {
+  const char *const names[3] = {"--x", "--w", "--dy"};
+  const bool any_in = o->npy_in[0] || o->npy_in[1] || o->npy_in[2];
+  if (!any_in && !o->npy_out) return 0;
+  int passes = 0, pass = 0;
+  for (int i = 0; i < PASS_COUNT; i++)
+    if (o->passes[i]) passes++, pass = i;
+  if (passes != 1 || !o->one_shape) {
+    fprintf(stderr, "%s: expected one --shape and one --pass with a .npy file\n", any_in ? "--x, --w, --dy" : "--out");
+    return -1;
+  }
+  if (o->exact_only && any_in) {
+    fprintf(stderr, "--exact: expected its own integers, got .npy data\n");
+    return -1;
+  }
+  const conv_operation asked = {.pass = (conv_pass)pass, .transposed = o->transposed};
+  const tensor_role a = o->transposed ? TENSOR_X : pass_input_a(asked.pass), b = pass_input_b(asked.pass);
+  const tensor_role other = (tensor_role)(TENSOR_X + TENSOR_W + TENSOR_Y - a - b);
+  if (o->npy_in[other]) {
+    fprintf(stderr, "%s: expected one of the tensors that %s reads (%s, %s)\n", names[other], operation_name(&asked), names[a], names[b]);
+    return -1;
+  }
+  if (o->transposed) o->npy_in[TENSOR_Y] = o->npy_in[TENSOR_X], o->npy_in[TENSOR_X] = NULL;
+  return 0;
+}
+
+int options_check(step_options *o) {
+  if (!epilogue_empty(&o->epilogue)) { /* a gradient of filters is stored as it is */
+    if (!o->passes[PASS_FPROP] && !o->passes[PASS_DGRAD]) {
+      fprintf(stderr, "--fuse: expected --pass fprop, dgrad or transposed, got \"wgrad\"\n");
+      return -1;
+    }
+    o->passes[PASS_WGRAD] = false;
+  }
+  if (o->cudnn_fused && (!o->passes[PASS_FPROP] || !epilogue_empty(&o->epilogue) || !o->cudnn || !o->timing || o->exact_only)) {
+    fprintf(stderr, "--cudnn-fused: expected forward convolutions without --fuse, timed beside cuDNN (no --no-cudnn, --no-time or --exact)\n");
+    return -1;
+  }
+  return check_files(o);
+}
