@@ -12,7 +12,7 @@ may_skip() {
   03) echo '03[a-d]: stride is not 1 ' ;; # as dgrad
   04) echo '04[a-z]: (more than one input channel per output channel|stride or dilation is not 1|the filters exceed 64 KiB|the filter is not (3x3|9x9)|W is no multiple of 4|not depthwise|C is odd)' ;;
   05) echo '05[a-z]: only for (3x3 filters|stride 1 without dilation|up to 4 channels a group)' ;;
-  06) echo '06(b: R \+ S > 32 |[p-r]: (not depthwise|C is no multiple of 8|the filter is not 3x3|not 3x3, 5x5 or 7x7|stride is not 1 or 2)|[ac-n]: (the filter is not 3x3|two tiles do not fit|C (is|or K is|and K are) no multiples? of 8|(channels|channels or filters) of a group are no multiple of (8|64)|groups$|a stride( above 8 |$)|windows begin more than 128 |a tile with its halo does not fit|filters and two tiles do not fit|rows with their halo))' ;;
+  06) echo '06(b: R \+ S > 32 |[p-r]: (not depthwise|C is no multiple of 8|the filter is not 3x3|not 3x3, 5x5 or 7x7|stride is not 1 or 2)|[ac-o]: (the filter is not 3x3|two tiles do not fit|C (is|or K is|and K are) no multiples? of 8|(channels|channels or filters) of a group are no multiple of (8|64)|groups$|a stride( above 8 |$)|windows begin more than 128 |a tile with its halo does not fit|filters and two tiles do not fit|rows with their halo))' ;;
   *) echo '^$' ;;
   esac
 }

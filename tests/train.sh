@@ -71,7 +71,7 @@ planted() {
   ok $((! $?)) "$4: planted"
   case $1 in
   *.c) ${CC:-gcc} -std=c17 -D_GNU_SOURCE $flags -c "$copy" -o "$T/planted.o" ;;
-  *) "${REWRITE:-$B/rewrite}" "$copy" "$copy.cpp" && ${CXX:-g++} -std=c++20 -Wno-psabi $flags -I"$B/gen" -c "$copy.cpp" -o "$T/planted.o" ;;
+  *) "${REWRITE:-$B/rewrite}" "$copy" "$copy.cpp" && ${CXX:-g++} -std=c++20 -Wno-psabi -iquote "$B/gen" $flags -c "$copy.cpp" -o "$T/planted.o" ;;
   esac >"$T/log" 2>&1 && ${CXX:-g++} -rdynamic $openmp -o "$T/train" "$T/planted.o" "$B/$folder/tools/train.c.o" \
     $(grep -vF "/${1##*/}.o" <<<"$objects"$'\n'"$parts") "$B/libharness.a" -lm -ldl -lpthread >>"$T/log" 2>&1
   ok $? '... and built' || diag "$(cat "$T/log")"
@@ -84,5 +84,5 @@ planted tools/train/network.c 's/if \(!\(tensor_get\(out, i\) > 0\)\)/if (false)
 planted tools/train/network.c 's/(\+ labels\[n\]\]) -= 1/\1 -= 0/' 'slope .* layer 1' 'the loss: the right class forgotten'
 planted tools/train/layer.c 's/\{\{out, w, in\}\}/{{job == TO_FILTER ? \&l->out : out, w, in}}/' "slope .* layer 2" 'the transposed layer: its output in the place of the gradient'
 planted tools/train/layer.c 's/^  must\(buffer_upload\(\&l->device, b.*//' "layer 1, output" 'a filter that is not uploaded'
-planted l_wgrad.cu 's/unit <= last/unit < last/' "filter's gradient .* by 06l" '06l: the last part of a sum not added'
+planted l_wgrad.cu 's/row \* p.stride_h - p.pad_top/row * p.stride_h/' "filter's gradient .* by 06l" '06l: the padding above forgotten'
 done_testing
