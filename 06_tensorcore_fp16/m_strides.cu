@@ -5,8 +5,8 @@
  *           cut into classes by the residues of h and w, and each is 06k's problem with taps of its own: of a 3x3 filter 4, 2, 2 and 1. No product with a zero
  *           between dy's pixels is ever done. All classes have as many pixels, what is missing of the last row or column not stored; and one map of dy
  *           serves them all: a class's windows begin where all do, and its taps, which lie further, have other offsets.
- * Order:    classes one after the other, those with most taps first, so that all multiprocessors have their share of each. A class without taps is only zeros:
- *           nothing is loaded for it.
+ * Order:    classes one after the other, those with most taps first, so that all multiprocessors have their share of each. A class without taps is only zeros,
+ *           for which nothing is loaded: they are stored with the first class's tiles, so that memory has its work while products are made.
  * Bias:     as in 06k; a class without taps is the bias alone.
  * Stores:   neighbours of a class are not neighbours in dx, and no box of a tensor map goes around the end of a row as windows do. So threads store: 64
  *           channels of a pixel are 128 bytes, whole lines.
@@ -31,13 +31,14 @@ typedef struct residue {
 
 /* Residues, those with most taps first. Windows of dy begin at `low`. */
 typedef struct axis {
-  int low, residues, step, apart, reach /* the largest offset */, pixels /* of a residue */;
+  int low, residues, met /* with taps */, step, apart, reach /* the largest offset */, pixels /* of a residue */;
   residue of[MOST_STRIDE];
 } axis;
 
 typedef struct strided_cut {
+  int classes;           /* with taps; at least one */
   tile_cut in;           /* of a class */
-  divisor tiles, across; /* by the tiles of a class; by the residues of columns */
+  divisor tiles, across; /* by the tiles of a class; by the residues of columns that have taps */
   axis h, w;
 } strided_cut;
 
@@ -62,6 +63,14 @@ static __device__ __forceinline__ class_pixel pixel_at(const tile_cut &t, int pi
   return {n, row, of_image - row * t.row.by};
 }
 
+/* `far` pixels further on. Counted, not divided: there are many, and products wait. */
+static __device__ __forceinline__ class_pixel further(const strided_cut &t, class_pixel at, int far) {
+  at.column += far;
+  while (at.column >= t.w.pixels) at.column -= t.w.pixels, at.row++;
+  while (at.row >= t.h.pixels) at.row -= t.h.pixels, at.n++;
+  return at;
+}
+
 /* The producer's: all steps of a tile, each a tap and 64 filters, as 06k's. */
 static __device__ __forceinline__ slot load_tile(const conv_problem &p, const strided_cut &t, const strided_tile &from, const CUtensorMap *windows,
                                                  const CUtensorMap *filter_tiles, ptx_shared stages, const ring &both, int *turn, slot s) {
@@ -81,30 +90,37 @@ static __device__ __forceinline__ slot load_tile(const conv_problem &p, const st
   return s;
 }
 
-/* Where in dx this thread's 8 channels of a tile's pixel lie; NULL: the last class has no such row or column, or there are no such channels. */
-static __device__ __forceinline__ uint4 *place_of(const conv_problem &p, const strided_cut &t, const strided_tile &to, int pixel, __half *dx) {
-  const class_pixel at = pixel_at(t.in, to.pixel + pixel);
-  const int h = at.row * p.stride_h + to.h.at, w = at.column * p.stride_w + to.w.at, c = to.c + threadIdx.x % CHUNKS * CHUNK;
+/* Where in dx the 8 channels from c on of a class's pixel lie; NULL: the class has no such row or column, or there are no such channels. */
+static __device__ __forceinline__ uint4 *place_of(const conv_problem &p, const residue &rows, const residue &columns, const class_pixel &at, int c,
+                                                  __half *dx) {
+  const int h = at.row * p.stride_h + rows.at, w = at.column * p.stride_w + columns.at;
   return at.n < p.N && h < p.H && w < p.W && c < p.C ? (uint4 *)(dx + ((at.n * p.H + h) * p.W + w) * p.C + c) : NULL;
 }
 
 /* A consumer's box [N pixels][64 channels] to dx. */
 template <int N>
 static __device__ __forceinline__ void store_class(const conv_problem &p, const strided_cut &t, const strided_tile &to, const unsigned char *box, __half *dx) {
+  const int first = threadIdx.x % THREADS / CHUNKS, c = to.c + threadIdx.x % CHUNKS * CHUNK;
+  class_pixel at = pixel_at(t.in, to.pixel + first);
 #pragma unroll 4
-  for (int i = threadIdx.x % THREADS / CHUNKS; i < N; i += LANES) {
-    uint4 *const place = place_of(p, t, to, i, dx);
+  for (int i = first; i < N; i += LANES, at = further(t, at, LANES)) {
+    uint4 *const place = place_of(p, to.h, to.w, at, c, dx);
     if (place) *place = *(const uint4 *)(box + swizzled(i, threadIdx.x % CHUNKS));
   }
   __syncwarp(); /* products are asked for by whole warps */
 }
 
-/* The same 8 channels as often, where there is nothing to add up. */
+/* The same 8 channels at the tile's pixels of all classes without taps: there is nothing to add up. */
 static __device__ __forceinline__ void store_alike(const conv_problem &p, const strided_cut &t, const strided_tile &to, int pixels, uint4 value, __half *dx) {
-  for (int i = threadIdx.x % THREADS / CHUNKS; i < pixels; i += LANES) {
-    uint4 *const place = place_of(p, t, to, i, dx);
-    if (place) *place = value;
-  }
+  const int first = threadIdx.x % THREADS / CHUNKS, c = to.c + threadIdx.x % CHUNKS * CHUNK;
+  class_pixel at = pixel_at(t.in, to.pixel + first);
+  for (int i = first; i < pixels; i += LANES, at = further(t, at, LANES))
+    for (int row = 0; row < t.h.residues; row++)
+      for (int column = 0; column < t.w.residues; column++) {
+        if (t.h.of[row].taps * t.w.of[column].taps > 0) continue;
+        uint4 *const place = place_of(p, t.h.of[row], t.w.of[column], at, c, dx);
+        if (place) *place = value;
+      }
   __syncwarp();
 }
 
@@ -116,7 +132,7 @@ __global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p,
   __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
-  const int role = uniform(threadIdx.x / THREADS), tiles = t.tiles.by * t.h.residues * t.w.residues;
+  const int role = uniform(threadIdx.x / THREADS), tiles = t.tiles.by * t.classes;
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&windows), ptx_prefetch_tensormap(&filter_tiles);
@@ -146,11 +162,11 @@ __global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p,
     strided_tile to = tile_at(t, i);
     to.pixel += me * t.in.pixels_apart, to.c += me * t.in.filters_apart;
     const int steps = to.h.taps * to.w.taps * t.in.steps;
-    if (steps == 0) {
+    if (i < t.tiles.by && t.h.met * t.w.met < t.h.residues * t.w.residues) { /* while the first stages come */
       const int c = to.c + threadIdx.x % CHUNKS * CHUNK;
       store_alike(p, t, to, N, BIAS && c < p.C ? bias_alone(bias, c) : uint4(), dx);
-      continue;
     }
+    if (steps == 0) continue; /* no class has a tap */
     float sum[1][N / 2];
     float2 of_rows;
     if (BIAS) of_rows = bias_of_rows(bias, to.c, p.C); /* there when it is needed */
@@ -200,8 +216,8 @@ typedef struct strided_plan {
 
 /* Of `size` rows of dx, or columns. */
 static axis axis_of(int size, int stride, int pad, int dil, int taps) {
-  axis a = {
-      .low = INT_MAX, .residues = stride < size ? stride : size, .step = 1, .apart = 0, .reach = INT_MIN, .pixels = (int)ceil_div(size, stride), .of = {}};
+  axis a = {};
+  a.low = INT_MAX, a.reach = INT_MIN, a.step = 1, a.residues = stride < size ? stride : size, a.pixels = (int)ceil_div(size, stride);
   while (a.step * (dil % stride) % stride != 0) a.step++;
   a.apart = (int)((int64_t)a.step * dil / stride);
   for (int at = 0; at < a.residues; at++) {
@@ -218,18 +234,25 @@ static axis axis_of(int size, int stride, int pad, int dil, int taps) {
     a.of[place] = of;
   }
   if (a.low > a.reach) a.low = a.reach = 0; /* no tap at all */
+  while (a.met < a.residues && a.of[a.met].taps > 0) a.met++;
   a.reach -= a.low;
   for (int i = 0; i < a.residues; i++) a.of[i].from -= a.low;
   return a;
 }
 
-/* As 06f's, all classes together; a tile has an average class's steps. */
-static double clocks_of_strided(const conv_problem *given, const conv_problem *p, int classes, int sm_count, persistent_tile t) {
-  const int filters = t.beside ? 64 : 128, pixels = t.beside ? 2 * t.n : t.n;
-  const double steps = (double)given->R * given->S * ceil_div(given->K, BK) / classes;
-  const int64_t tiles = classes * ceil_div((int64_t)p->N * p->P * p->Q, pixels) * ceil_div(p->K, filters), rounds = ceil_div(tiles, sm_count);
-  const double tile = steps * clocks_of_step(2 * t.n, (filters + pixels) * 128) + clocks_of_end(t.n);
-  return fmax(rounds * tile, problem_bytes(given, PASS_DGRAD, DTYPE_FP16) / 2000) + 0.1 * tile + 0.05 * rounds * tile;
+/* As 06f's: the first block has the most of every class, if classes follow one another. */
+static double clocks_of_strided(const conv_problem *given, const conv_problem *p, const strided_cut *t, int sm_count, persistent_tile shape) {
+  const int filters = shape.beside ? 64 : 128, pixels = shape.beside ? 2 * shape.n : shape.n;
+  const int64_t tiles = ceil_div((int64_t)p->N * p->P * p->Q, pixels) * ceil_div(p->K, filters);
+  const double step = ceil_div(given->K, BK) * clocks_of_step(2 * shape.n, (filters + pixels) * 128), end = clocks_of_end(shape.n);
+  double all = 0;
+  for (int i = 0; i < t->classes; i++) {
+    const int64_t of_first = ceil_div((i + 1) * tiles, sm_count) - ceil_div(i * tiles, sm_count);
+    const int taps = t->h.met * t->w.met > 0 ? t->h.of[i / t->w.met].taps * t->w.of[i % t->w.met].taps : 0;
+    all += (double)of_first * (taps * step + end);
+  }
+  const double heaviest = t->h.of[0].taps * t->w.of[0].taps * step + end;
+  return fmax(all, problem_bytes(given, PASS_DGRAD, DTYPE_FP16) / 2000) + 0.1 * heaviest + 0.05 * all;
 }
 
 static const char *plan_dgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
@@ -244,7 +267,7 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
   strided_cut *t = &mine->cut;
   t->h = axis_of(given->H, given->stride_h, given->pad_top, given->dil_h, given->R);
   t->w = axis_of(given->W, given->stride_w, given->pad_left, given->dil_w, given->S);
-  const int classes = t->h.residues * t->w.residues;
+  const int classes = t->classes = t->h.met * t->w.met > 0 ? t->h.met * t->w.met : 1;
   if (t->h.low > 127 || t->w.low > 127) return "windows of dy begin more than 127 pixels inside (tensor maps)";
 
   /* A class as a convolution of dy, in fprop's letters: its filter reaches over all offsets. */
@@ -256,20 +279,20 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
   for (int i = 0; i < 2; i++)
     for (const instance *row = instances; row < instances + sizeof instances / sizeof *instances && row->n <= (i == 0 ? 208 : 128); row++) {
       const persistent_tile next = {row->n, i == 1};
-      const double clocks = clocks_of_strided(given, &p, classes, device->sm_count, next);
+      const double clocks = clocks_of_strided(given, &p, t, device->sm_count, next);
       if (clocks < least) least = clocks, tile = next, mine->kernel = row->kernel[o->epilogue.bias];
     }
   t->in = cut_into(&p, tile, device->shared_per_block);
   t->in.steps = (int)ceil_div(given->K, BK); /* of a tap */
-  t->tiles = divisor_of(t->in.tiles), t->across = divisor_of(t->w.residues);
+  t->tiles = divisor_of(t->in.tiles), t->across = divisor_of(t->w.met > 0 ? t->w.met : 1);
   const int tiles = t->in.tiles * classes;
   mine->blocks = tiles < device->sm_count ? tiles : device->sm_count;
   mine->shared = t->in.stages * t->in.stage + CONSUMERS * tile.n * ROW;
   why = map_windows(plan, &mine->windows, &p, BK, t->in.pixels);
   if (!why) why = map_filters(plan, &mine->filter_tiles, given, BK);
   if (why) return why;
-  snprintf(plan->words, sizeof plan->words, "%d channels x %d pixels, %d classes of %d tile%s, %d blocks, %d stages", t->in.filters, t->in.pixels, classes,
-           t->in.tiles, t->in.tiles == 1 ? "" : "s", mine->blocks, t->in.stages);
+  snprintf(plan->words, sizeof plan->words, "%d channels x %d pixels, %d class%s of %d tile%s, %d blocks, %d stages", t->in.filters, t->in.pixels, classes,
+           classes == 1 ? "" : "es", t->in.tiles, t->in.tiles == 1 ? "" : "s", mine->blocks, t->in.stages);
   const cudaError_t status = plan_allow_shared((const void *)mine->kernel, (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
