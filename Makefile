@@ -317,21 +317,6 @@ endif
 run-%:
 	@echo "run-$*: expected one of $(addprefix run-,$(STEPS))" >&2; exit 2
 
-# Compiling for GPUs that are not here (the build's own has been): warnings are errors. The host's part, and what a file includes, most of the time, once.
-CHECK_ARCHS = $(filter-out $(if $(filter cuda,$(BACKEND)),$(if $(filter 1,$(words $(ARCH))),$(ARCH))),80 90a $(NEWEST_ARCH))
-define check_rules
-build/nvcc/$(1)/%.cu.o: %.cu $(if $(filter 90a,$(1)),,$(if $(filter 90a,$(CHECK_ARCHS)),build/nvcc/90a/%.cu.o))
-	@mkdir -p $$(@D)
-	$$(call say,nvcc sm_$(1) $$<)
-	$$(Q)scripts/nvcc_strict.sh $$(NVCC) -ccbin $$(CXX) $$(NVCC_FLAGS) -gencode arch=compute_$(1),code=sm_$(1) $$(call STRICT_PTXAS,$(1)) $(if $(filter 90a,$(1)),-MMD -MP -c,$(if $(filter 90a,$(CHECK_ARCHS)),,-MMD -MP) -cubin) $$< -o $$@
-endef
-ifneq ($(NVCC),)
-$(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a))))
-NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)/%.o,$(wildcard common/conv/*.cu common/harness/*.cu common/tools/*/*.cu [0-9][0-9]_*/*.cu [0-9][0-9]_*/tools/*/*.cu))) $(if $(filter 90a,$(CHECK_ARCHS)),$(patsubst %,build/nvcc/90a/%.o,$(wildcard tests/hopper_*.cu)))
-endif
-nvcc-check: $(NVCC_CHECK)
-	@echo "nvcc: $(if $(NVCC),every .cu file compiled for $(addprefix sm_,$(CHECK_ARCHS)),not here: nothing compiled)"
-
 test: all $(TESTS) nvcc-check
 	@B=$(B) REWRITE=$(REWRITE) CC='$(CC)' CXX='$(CXX)' tests/run.pl $(TESTS) $(TEST_SCRIPTS)
 # One test: make test-steps, make test-graph.
@@ -346,5 +331,6 @@ clean:
 
 -include common/emu/modes.mk
 -include common/emu/coverage.mk
+-include common/nvcc_check.mk
 -include common/exercise.mk common/profile.mk common/tools/explain.mk tests/golden/golden.mk
 -include $(shell find build -name '*.d' 2>/dev/null)

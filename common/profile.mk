@@ -15,7 +15,7 @@ against_step = $(foreach s,$(PROFILE_STEPS),$(if $(filter $(s)%,$(call against,$
 
 SASS_ARCH := $(if $(filter 1,$(words $(ARCH))),$(ARCH),90a)
 ifneq ($(NVCC),)
-$(foreach a,$(filter-out $(CHECK_ARCHS),$(SASS_ARCH)),$(eval $(call check_rules,$(a))))
+$(foreach a,$(filter-out $(filter 90a,$(CHECK_ARCHS)),$(SASS_ARCH)),$(eval $(call check_rules,$(a))))
 sass_objects = $(patsubst %,build/nvcc/$(SASS_ARCH)/%.o,$(sort $(wildcard $(call folder,$(1))/$(or $(filter-out $(KERNEL),$(KERNEL:$(1)%=%)),[a-z])_*.cu)))
 endif
 

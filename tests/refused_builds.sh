@@ -39,7 +39,8 @@ fi
 mkdir "$T/repo" && cp -r Makefile common scripts [0-9][0-9]_* "$T/repo" && mkdir "$T/repo/tests" && cp -r tests/refused "$T/repo/tests" || exit 1
 builds() { # RULE NAME
   local object=build/nvcc/90a/tests/refused/$2.cu.o backend='BACKEND=emu'
-  [ "$1" = check ] || object=build/cuda/tests/refused/$2.cu.o backend='BACKEND=cuda ARCH=90a'
+  [ "$1" = check ] || [ "$1" = build ] || object=build/nvcc/$1/tests/refused/$2.cu.o
+  [ "$1" = build ] && object=build/cuda/tests/refused/$2.cu.o backend='BACKEND=cuda ARCH=90a'
   # shellcheck disable=SC2086
   (cd "$T/repo" && make -s NVCC="$nvcc" CC="${CC:-gcc}" CXX="${CXX:-g++}" $backend "$object") >"$T/out" 2>&1 && [ -e "$T/repo/$object" ]
 }
@@ -56,4 +57,13 @@ done
 refused serialized '\(C751[0-9]\) '
 refused ignored "\(C7508\) .*'setmaxnreg' ignored"
 refused spills 'Registers are spilled'
+# For GPUs that are not Hopper's, compiled quickly.
+for rule in check 80-quick; do
+  builds $rule too_new
+  status=$?
+  [ $rule = check ] || { [ $status -ne 0 ] && grep -q "'cp.async.bulk.commit_group' requires .target sm_90 or higher" "$T/out" && status=0 || status=1; }
+  ok $status "$rule: an instruction that sm_80 has not" || sed 's/^/# /' "$T/out"
+done
+builds 80-quick right
+ok $? "80-quick: one that is right" || sed 's/^/# /' "$T/out"
 done_testing

@@ -141,6 +141,9 @@ static void refuse(const emu_wgmma_record *what, const char *file, int line) {
     emu_fail("wgmma at %s:%d: the descriptor of %s, 0x%016llx, %s", file, line, a ? "a" : "b", (unsigned long long)(a ? what->a : what->b), a ? a : b);
 }
 
+/* Every thread asks, for every product: most of the time the text is the same one. */
+static bool elsewhere(emu_site a, const char *file, int line) { return a.line != line || (a.file != file && strcmp(a.file, file) != 0); }
+
 void emu_wgmma(int n, float *d, const uint32_t *a_registers, uint64_t a, uint64_t b, int a_mn, int b_mn, int scale_d, const char *file, int line) {
   warpgroup *g = own("wgmma", file, line);
   issuer *t = &g->thread[lane()];
@@ -151,7 +154,7 @@ void emu_wgmma(int n, float *d, const uint32_t *a_registers, uint64_t a, uint64_
     e->what = what;
     e->group = t->groups;
     e->where = (emu_site){file, line};
-  } else if (e->where.line != line || strcmp(e->where.file, file) != 0 || e->group != t->groups) {
+  } else if (elsewhere(e->where, file, line) || e->group != t->groups) {
     emu_fail("divergent warpgroup: this thread issues the wgmma at %s:%d where others have issued that at %s:%d", file, line, e->where.file, e->where.line);
   } else if (e->what.a != what.a || e->what.b != what.b || e->what.scale_d != what.scale_d) {
     emu_fail("wgmma at %s:%d: the threads of a warpgroup bring different %s", file, line,
@@ -223,7 +226,7 @@ void emu_wgmma_wait(int left, const char *file, int line) {
   warpgroup *g = own("wgmma.wait_group", file, line);
   emu_thread *t = emu_self;
   if (g->waiting == 0) g->left = left, g->where = (emu_site){file, line};
-  else if (g->left != left || g->where.line != line || strcmp(g->where.file, file) != 0)
+  else if (g->left != left || elsewhere(g->where, file, line))
     emu_fail("divergent warpgroup: this thread comes to wgmma.wait_group at %s:%d where others wait at %s:%d", file, line, g->where.file, g->where.line);
   t->what = "wgmma.wait_group";
   t->where = g->where;

@@ -1,0 +1,21 @@
+# make nvcc-check: every kernel through nvcc, for GPUs that are not here (the build's own has been): warnings are errors.
+#
+# What becomes of the code, spills and serialized wgmma, is asked of 90a, with all optimizations. Of the others it is asked whether they take it: every word, every
+# instruction and every limit of a block is looked at in a quick compilation too (nvcc 13), in less than half the time; objects in a folder of their own, as
+# those of `make sass-NN ARCH=80` are optimized. The host's part, and what a file includes, most of the time, once.
+CHECK_ARCHS = $(filter-out $(if $(filter cuda,$(BACKEND)),$(if $(filter 1,$(words $(ARCH))),$(ARCH))),80 90a $(NEWEST_ARCH))
+QUICK = $(eval QUICK := $(shell $(NVCC) --help 2>/dev/null | grep -q Ofast-compile && echo --Ofast-compile=mid))$(QUICK)
+quick = $(if $(filter 90a,$(1)),,-quick)
+# $(1): the architecture. $(2): -quick, or nothing.
+define check_rules
+build/nvcc/$(1)$(2)/%.cu.o: %.cu $(if $(filter 90a,$(1)),,$(if $(filter 90a,$(CHECK_ARCHS)),build/nvcc/90a/%.cu.o))
+	@mkdir -p $$(@D)
+	$$(call say,nvcc sm_$(1) $$<)
+	$$(Q)scripts/nvcc_strict.sh $$(NVCC) -ccbin $$(CXX) $$(NVCC_FLAGS) $(if $(2),$$(QUICK)) -gencode arch=compute_$(1),code=sm_$(1) $$(call STRICT_PTXAS,$(1)) $(if $(filter 90a,$(1)),-MMD -MP -c,$(if $(filter 90a,$(CHECK_ARCHS)),,-MMD -MP) -cubin) $$< -o $$@
+endef
+ifneq ($(NVCC),)
+$(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a),$(call quick,$(a)))))
+NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)$(call quick,$(a))/%.o,$(wildcard common/conv/*.cu common/harness/*.cu common/tools/*/*.cu [0-9][0-9]_*/*.cu [0-9][0-9]_*/tools/*/*.cu))) $(if $(filter 90a,$(CHECK_ARCHS)),$(patsubst %,build/nvcc/90a/%.o,$(wildcard tests/hopper_*.cu)))
+endif
+nvcc-check: $(NVCC_CHECK)
+	@echo "nvcc: $(if $(NVCC),every .cu file compiled for $(addprefix sm_,$(CHECK_ARCHS)),not here: nothing compiled)"
