@@ -10,7 +10,7 @@
  * Change:   against 06f the window; two consumers have a tile each, and results go out from the very stage that they were computed from.
  * Expect:   each pixel crosses L2 1.5 times instead of 9; 36 products of 64 x 232 x 16 for 4 rows of 56 pixels, of which 3.4 % are dropped: 730 TFLOP/s on 64
  *           channels and 64 filters.
- * Passes:   fprop; dgrad as 06k (TURNED). Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8 up to 64. Stride 1, no groups; rows of the
+ * Passes:   fprop; dgrad as 06j (TURNED). Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8 up to 64. Stride 1, no groups; rows of the
  *           result up to 256 with their halo. */
 #include <math.h>
 

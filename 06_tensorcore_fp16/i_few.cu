@@ -8,7 +8,7 @@
  * Change:   against 06f one tile a block or a cluster, its steps divided, the exchange; few registers, so none are handed over.
  * Expect:   (after a first version with larger tiles had been timed) batch 1: 2.5 us that no division removes (a launch, the first load, a barrier of the cluster, the last store), and the bytes of a block's steps at 50 a
  *           clock: 3x3 with 512 channels at 7x7, 9 steps of 16 KiB, 1.6 us. Together 4.1 us.
- * Passes:   fprop; dgrad with stride 1, as 06k (TURNED). Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
+ * Passes:   fprop; dgrad with stride 1, as 06j (TURNED). Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
 #include "03_shared_tiling/turned.h"
 #include "06_tensorcore_fp16/cost.h"
 #include "06_tensorcore_fp16/tiles.cuh"

@@ -43,9 +43,9 @@ static bool not_depthwise(const conv_problem *p, conv_pass pass, const conv_devi
   return !depthwise(p);
 }
 
-static const conv_kernel *const kernels[] = {&wmma_fprop,       &mma_fprop,        &wgmma_fprop,         &tma_fprop,     &roles_fprop,
-                                             &persistent_fprop, &resident_fprop,   &stream_window_fprop, &few_fprop,     &split_dgrad,
-                                             &resident_dgrad,   &persistent_dgrad, &dense_wgrad,         &strided_dgrad, &window_wgrad,
+static const conv_kernel *const kernels[] = {&wmma_fprop,       &mma_fprop,        &wgmma_fprop,         &tma_fprop,   &roles_fprop,
+                                             &persistent_fprop, &resident_fprop,   &stream_window_fprop, &few_fprop,   &resident_dgrad,
+                                             &split_dgrad,      &persistent_dgrad, &strided_dgrad,       &dense_wgrad, &window_wgrad,
                                              &pair_wgrad,       &toeplitz_fprop,   &toeplitz_dgrad,      &tensor_wgrad};
 static const conv_choice rule[] = {
     {&toeplitz_fprop, not_narrow, "depthwise: filters above 3x3, or more than 14 columns"},
@@ -56,7 +56,7 @@ static const conv_choice rule[] = {
     {&few_fprop, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 06f"},
     {&persistent_fprop, NULL, "where it can"},
     {&resident_dgrad, window_pays_dgrad, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},
-    {&split_dgrad, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 06k"},
+    {&split_dgrad, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 06j"},
     {&persistent_dgrad, NULL, "where it can"},
     {&strided_dgrad, NULL, "where it can"},
     {&window_wgrad, window_pays_wgrad, "up to 64 channels and 64 filters, 100 pixels or more for each multiprocessor"},

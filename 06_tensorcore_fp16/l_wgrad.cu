@@ -8,10 +8,11 @@
  *           any taps and channels, one after the other as dw has them. And tiles are few, pixels many: the steps of all tiles stand in one row, and every block
  *           takes an equal stretch of it, from the middle of a tile to the middle of another, if need be. For each tile that it meets it leaves its sums in the
  *           workspace, as they lie in registers; a second kernel adds what the blocks have left of a tile, in their order: the same bits on every run.
- * Place:    going on from one such piece to the next is going on to the next block, or to the next tile, or both: block + tile is a different number for each.
+ * Parties:  L2 hands out more of what several blocks want at the same time. So tiles walk together, those of the same columns, or all: a party's blocks take the same
+ *           stretch of pixels, each for its own tile, and neighbours in the grid are neighbours in the party.
  * Outside:  a window's padding is zero, and so is all past the last pixel, in x and in dy.
- * Change:   against 06f a reduction over pixels and not over taps and channels, tiles that are shared, the second kernel. The ring, the roles and the
- *           early launch are the same; consumers need few registers, so none are handed over.
+ * Change:   against 06f a reduction over pixels and not over taps and channels, tiles that are shared, the second kernel; and as in 06j four producers that take
+ *           turns. The ring, the roles and the early launch are the same; consumers need few registers, so none are handed over.
  * Expect:   (before anything ran on a GPU) mb16ic64ih56oc128oh56kh3ph1: three tiles of 128 filters x 3 taps, 18 steps a block of 40 KiB at 52 bytes a clock, 7.5 us;
  *           a launch and a first load 2 us, sums written 1 us, a second kernel that reads 13 MB out of L2 3 us: 13 to 14 us. Where x and dy are larger than L2, blocks
  *           that are in different places of different tiles read most of their boxes from memory: worse than 06f there.

@@ -1,4 +1,4 @@
-/* Sums of filters' gradients on their way: parts added by lanes of threads, and results to dw. From 06l, for 06n, too. */
+/* Sums of filters' gradients on their way: parts added by lanes of threads, and results to dw. From 06l, for 06m, too. */
 #pragma once
 #include "06_tensorcore_fp16/ring.cuh"
 

@@ -1,4 +1,4 @@
-/* How dw is cut for 06l and 06o, and what that costs. */
+/* How dw is cut for 06l and 06n, and what that costs. */
 #pragma once
 #include "06_tensorcore_fp16/cost.h"
 #include "06_tensorcore_fp16/pixels.cuh"

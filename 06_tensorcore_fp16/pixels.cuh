@@ -1,4 +1,4 @@
-/* dw as a product whose reduction are pixels: how it is cut, a step's products, and where sums go. From 06l, for 06o, too. */
+/* dw as a product whose reduction are pixels: how it is cut, a step's products, and where sums go. From 06l, for 06n, too. */
 #pragma once
 #include "06_tensorcore_fp16/parts.cuh"
 #include "06_tensorcore_fp16/tiles.cuh"
@@ -7,7 +7,7 @@ static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAG
 static constexpr int ADDED = MOST_LANES * THREADS * 16 /* bytes, of the second kernel */;
 static constexpr int PIXELS = 64 /* of a step */, WIDE = 64 /* filters or channels of a box */, BOX = PIXELS * ROW, OCTETS = WIDE / 8;
 
-/* How the problem is cut. A tile is what one block multiplies, or the two of a pair (06o). */
+/* How the problem is cut. A tile is what one block multiplies, or the two of a pair (06n). */
 typedef struct pixel_cut {
   divisor steps, each, row, image;   /* by the steps of a tile; by those of a block; by Q; by P Q */
   divisor tiles_k, parts_c, columns; /* by the tiles of filters; by the boxes of a tap; by S */

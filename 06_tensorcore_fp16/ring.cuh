@@ -56,7 +56,7 @@ static __device__ __forceinline__ place next_step(const conv_problem &p, place a
   return at;
 }
 
-/* A step of the reduction, one tap and 64 channels: pixels to `a`, filters to `b`, `bytes` together, told to the mbarrier. TURNED (06k): filters for dgrad, whose
+/* A step of the reduction, one tap and 64 channels: pixels to `a`, filters to `b`, `bytes` together, told to the mbarrier. TURNED (06j): filters for dgrad, whose
  * channels are rows: boxes of 64 channels under a tap of 64 filters, as many as `rows` takes, the last tap first. */
 template <bool TURNED = false>
 static __device__ __forceinline__ void load_step(const conv_problem &p, const tile &t, const CUtensorMap *windows, const CUtensorMap *filters, place at,

@@ -89,41 +89,41 @@ plant pixels_dilation $wgrad 's/of_x.r \* p.dil_h/of_x.r/' result '' '06l: the d
 plant pixels_place 06_tensorcore_fp16/pixels.cuh@$wgrad 's/\(unit \+ party\) \* t.party.by/(unit + 0 * party) * t.party.by/' result '' '06l: sums of all tiles in the same place' "$gradient"
 plant pixels_parts 06_tensorcore_fp16/pixels.cuh@$wgrad 's/unit <= last/unit < last/' result '' '06l: the last part not added' "$gradient"
 plant pixels_wait 06_tensorcore_fp16/pixels.cuh@$wgrad '/the parts are there/d' said 'overlap' '06l: parts read before they are there' "$gradient"
-gradient='--pass wgrad --kernel 06n --shape mb24ic64ih13oc72oh13kh3ph1'
-wgrad=06_tensorcore_fp16/n_window_wgrad.cu
-plant taps_apart $wgrad 's/p.dil_w \* ROW, 8/2 * p.dil_w * ROW, 8/' result '' '06n: the next tap two pixels on' "$gradient"
-plant taps_row $wgrad 's/me \* p.dil_h \* t.pitch \* ROW/me * p.dil_h * (t.pitch - 1) * ROW/' result '' '06n: a row of the tile one pixel too short' "$gradient"
-plant taps_ring $wgrad 's/ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06n: a stage filled again that the products under way still read' "$gradient"
-plant taps_zeros $wgrad '/gradient_bytes . 16 . threadIdx/d' said 'uninitialised' '06n: nothing behind dy' "$gradient"
-gradient='sms=8 --pass wgrad --kernel 06o --shape mb9ic200ih9oc136kh3ph1'
-wgrad=06_tensorcore_fp16/o_pairs.cu
-plant pair_right $wgrad '' none '' '06o as it is' "$gradient"
-plant pair_half $wgrad 's/half = rank \* HALF/half = 0/' said 'uninitialised|race|brings more bytes' '06o: both blocks bring the same half' "$gradient"
-plant pair_both $wgrad 's/BOTH = 3/BOTH = 1/' said 'deadlock|brings more bytes|uninitialised' '06o: both halves for the first block' "$gradient"
-plant pair_empty $wgrad 's/lane % PAIR\)/0)/' said 'arrival|race|deadlock' '06o: only one block is told that a stage is empty' "$gradient"
-plant pair_begin $wgrad '/barriers are there/d' said 'race|is no mbarrier' '06o: the other block told before its barriers are there' "$gradient"
-plant pair_pixels $wgrad 's/x_pixel = pixel \+ .*half : 0\)/x_pixel = pixel/' result '' '06o: the second half of x from where the first is' 'sms=8 --pass wgrad --kernel 06o --shape mb3ic264ih5iw7oc72oh5ow7kh1kw1'
-# 06k: filters read transposed, taps backwards.
-backward='--pass dgrad --shape mb1ic264ih8oc136kh3ph1 --kernel 06k'
-dgrad=06_tensorcore_fp16/k_dgrad.cu
-plant dgrad_right $dgrad '' none '' '06k as it is, several tiles a block' "$backward"
-plant dgrad_turn 06_tensorcore_fp16/ring.cuh@$dgrad 's/p.R \* p.S - 1 - tap/tap/' result '' '06k: filters that are not turned' "$backward"
-plant dgrad_major 06_tensorcore_fp16/ring.cuh@$dgrad 's/ptx_wgmma<TURNED>\(/ptx_wgmma<0>(/' result '' '06k: a read as if filters were its rows' "$backward"
-plant dgrad_depth 06_tensorcore_fp16/ring.cuh@$dgrad 's/NEXT = TURNED . CHUNK \* CHUNKS : 1/NEXT = 1/' result '' '06k: the next 16 filters looked for where 06f has the next 16 channels' "$backward"
-plant dgrad_boxes 06_tensorcore_fp16/ring.cuh@$dgrad 's/k < rows; k \+= WGMMA_M/k < rows - WGMMA_M; k += WGMMA_M/' said 'deadlock' '06k: no box for the second consumer' "$backward"
-plant dgrad_pad 03_shared_tiling/turned.h@$dgrad 's/p->dil_w \* \(p->S - 1\) - p->pad_left/p->pad_left/' result '' '06k: the padding of the forward pass' '--pass dgrad --shape mb1ic64ih8oc64kh3 --kernel 06k'
-plant dgrad_producers 06_tensorcore_fp16/ring.cuh@$dgrad 's/else ptx_bar_sync\(1, block\)/else ptx_bar_arrive(1, block)/' said 'race|uninitialised|mbarrier' '06k: producers that wait at barriers nobody has made yet' "$backward"
-plant dgrad_turns 06_tensorcore_fp16/ring.cuh@$dgrad 's/mine . PRODUCERS - 1/mine ? PRODUCERS/' said 'deadlock' '06k: a turn too long, and nobody asks for some steps' "$backward"
-plant dgrad_leave $dgrad '/the tile before has left/d' said 'race' '06k: results written where the tile before still leaves from' "$backward"
-# 06m: classes and their taps; on one multiprocessor several tiles of each.
-strides='--pass dgrad --shape mb2ic200ih13oc136oh7kh3sh2ph1 --kernel 06m'
-classes=06_tensorcore_fp16/m_strides.cu
-plant strides_right $classes '' none '' '06m as it is' "$strides"
-plant strides_apart $classes 's/from.w.from - q \* t.w.apart/from.w.from/' result '' '06m: taps of a class that all read the same pixels' "$strides"
-plant strides_tap $classes 's/from.h.first \+ r \* t.h.step/from.h.first + r/' result '' '06m: taps of a class that are neighbours in the filter' "$strides"
-plant strides_zeros $classes '/      store_zeros/d' result '' '06m: a class without taps that nobody writes' '--pass dgrad --shape mb1ic64ih8oc64oh4kh1sh2 --kernel 06m'
-plant strides_column $classes 's/ \&\& w < p.W//' said 'race|out-of-bounds' '06m: a column that the last class lacks is stored into the next row' "$strides"
-plant strides_meet $classes '/nobody reads the tile before/d' said 'race' '06m: results written where others still read the tile before' "$strides"
+gradient='--pass wgrad --kernel 06m --shape mb24ic64ih13oc72oh13kh3ph1'
+wgrad=06_tensorcore_fp16/m_window_wgrad.cu
+plant taps_apart $wgrad 's/p.dil_w \* ROW, 8/2 * p.dil_w * ROW, 8/' result '' '06m: the next tap two pixels on' "$gradient"
+plant taps_row $wgrad 's/me \* p.dil_h \* t.pitch \* ROW/me * p.dil_h * (t.pitch - 1) * ROW/' result '' '06m: a row of the tile one pixel too short' "$gradient"
+plant taps_ring $wgrad 's/ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06m: a stage filled again that the products under way still read' "$gradient"
+plant taps_zeros $wgrad '/gradient_bytes . 16 . threadIdx/d' said 'uninitialised' '06m: nothing behind dy' "$gradient"
+gradient='sms=8 --pass wgrad --kernel 06n --shape mb9ic200ih9oc136kh3ph1'
+wgrad=06_tensorcore_fp16/n_pairs.cu
+plant pair_right $wgrad '' none '' '06n as it is' "$gradient"
+plant pair_half $wgrad 's/half = rank \* HALF/half = 0/' said 'uninitialised|race|brings more bytes' '06n: both blocks bring the same half' "$gradient"
+plant pair_both $wgrad 's/BOTH = 3/BOTH = 1/' said 'deadlock|brings more bytes|uninitialised' '06n: both halves for the first block' "$gradient"
+plant pair_empty $wgrad 's/lane % PAIR\)/0)/' said 'arrival|race|deadlock' '06n: only one block is told that a stage is empty' "$gradient"
+plant pair_begin $wgrad '/barriers are there/d' said 'race|is no mbarrier' '06n: the other block told before its barriers are there' "$gradient"
+plant pair_pixels $wgrad 's/x_pixel = pixel \+ .*half : 0\)/x_pixel = pixel/' result '' '06n: the second half of x from where the first is' 'sms=8 --pass wgrad --kernel 06n --shape mb3ic264ih5iw7oc72oh5ow7kh1kw1'
+# 06j: filters read transposed, taps backwards.
+backward='--pass dgrad --shape mb1ic264ih8oc136kh3ph1 --kernel 06j'
+dgrad=06_tensorcore_fp16/j_dgrad.cu
+plant dgrad_right $dgrad '' none '' '06j as it is, several tiles a block' "$backward"
+plant dgrad_turn 06_tensorcore_fp16/ring.cuh@$dgrad 's/p.R \* p.S - 1 - tap/tap/' result '' '06j: filters that are not turned' "$backward"
+plant dgrad_major 06_tensorcore_fp16/ring.cuh@$dgrad 's/ptx_wgmma<TURNED>\(/ptx_wgmma<0>(/' result '' '06j: a read as if filters were its rows' "$backward"
+plant dgrad_depth 06_tensorcore_fp16/ring.cuh@$dgrad 's/NEXT = TURNED . CHUNK \* CHUNKS : 1/NEXT = 1/' result '' '06j: the next 16 filters looked for where 06f has the next 16 channels' "$backward"
+plant dgrad_boxes 06_tensorcore_fp16/ring.cuh@$dgrad 's/k < rows; k \+= WGMMA_M/k < rows - WGMMA_M; k += WGMMA_M/' said 'deadlock' '06j: no box for the second consumer' "$backward"
+plant dgrad_pad 03_shared_tiling/turned.h@$dgrad 's/p->dil_w \* \(p->S - 1\) - p->pad_left/p->pad_left/' result '' '06j: the padding of the forward pass' '--pass dgrad --shape mb1ic64ih8oc64kh3 --kernel 06j'
+plant dgrad_producers 06_tensorcore_fp16/ring.cuh@$dgrad 's/else ptx_bar_sync\(1, block\)/else ptx_bar_arrive(1, block)/' said 'race|uninitialised|mbarrier' '06j: producers that wait at barriers nobody has made yet' "$backward"
+plant dgrad_turns 06_tensorcore_fp16/ring.cuh@$dgrad 's/mine . PRODUCERS - 1/mine ? PRODUCERS/' said 'deadlock' '06j: a turn too long, and nobody asks for some steps' "$backward"
+plant dgrad_leave $dgrad '/the tile before has left/d' said 'race' '06j: results written where the tile before still leaves from' "$backward"
+# 06k: classes and their taps; on one multiprocessor several tiles of each.
+strides='--pass dgrad --shape mb2ic200ih13oc136oh7kh3sh2ph1 --kernel 06k'
+classes=06_tensorcore_fp16/k_strides.cu
+plant strides_right $classes '' none '' '06k as it is' "$strides"
+plant strides_apart $classes 's/from.w.from - q \* t.w.apart/from.w.from/' result '' '06k: taps of a class that all read the same pixels' "$strides"
+plant strides_tap $classes 's/from.h.first \+ r \* t.h.step/from.h.first + r/' result '' '06k: taps of a class that are neighbours in the filter' "$strides"
+plant strides_zeros $classes '/      store_zeros/d' result '' '06k: a class without taps that nobody writes' '--pass dgrad --shape mb1ic64ih8oc64oh4kh1sh2 --kernel 06k'
+plant strides_column $classes 's/ \&\& w < p.W//' said 'race|out-of-bounds' '06k: a column that the last class lacks is stored into the next row' "$strides"
+plant strides_meet $classes '/nobody reads the tile before/d' said 'race' '06k: results written where others still read the tile before' "$strides"
 
 # Compiles and runs one case; its exit status, stdout and stderr stay in the folder.
 run_case() {

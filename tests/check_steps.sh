@@ -45,12 +45,12 @@ clean 06 "dense layers" --suite hopper --pass fprop
 EMU_SEED=1 clean 06 "dense layers in a shuffled order" --suite hopper --pass fprop
 for sms in 1 132; do EMU_SEED=$((sms + 1)) EMU_SMS=$sms clean 06 "$sms multiprocessors, in other orders" --suite hopper --pass fprop --kernel 06f,06g,06h,06i; done
 for seed in '' 1; do EMU_SEED=$seed clean 06 "dense layers, the filters' gradient, order '$seed'" --suite hopper --pass wgrad; done
-for sms in 1 132; do EMU_SMS=$sms clean 06 "$sms multiprocessors, the filters' gradient" --suite hopper --pass wgrad --kernel 06l,06n"$([ $sms = 1 ] || echo ,06o)"; done
+for sms in 1 132; do EMU_SMS=$sms clean 06 "$sms multiprocessors, the filters' gradient" --suite hopper --pass wgrad --kernel 06l,06m"$([ $sms = 1 ] || echo ,06n)"; done
 EMU_SMS=1 clean 06 "every number of pixels of a product" --suite tests/widths --pass fprop --kernel 06f,06g,06h
 for seed in 0 1; do EMU_SEED=$seed clean 06 "gradients of dense layers, order $seed" --suite hopper --pass dgrad; done
-for sms in 1 132; do EMU_SEED=$((sms + 1)) EMU_SMS=$sms clean 06 "gradients, $sms multiprocessors, in other orders" --suite hopper --pass dgrad --kernel 06g,06i,06k,06m; done
+for sms in 1 132; do EMU_SEED=$((sms + 1)) EMU_SMS=$sms clean 06 "gradients, $sms multiprocessors, in other orders" --suite hopper --pass dgrad --kernel 06g,06i,06j,06k; done
 EMU_SMS=1 clean 06 "products of 06g turned" --suite tests/widths --pass dgrad --kernel 06g
-EMU_SMS=1 clean 06 "every number of pixels of a product of 06k and 06m" --suite tests/widths_dgrad --pass dgrad --kernel 06k,06m
+EMU_SMS=1 clean 06 "every number of pixels of a product of 06j and 06k" --suite tests/widths_dgrad --pass dgrad --kernel 06j,06k
 clean 04 "depthwise layers in fp32" --suite tests/depthwise --dtype fp32 --kernel 04j,04k
 
 each_edge clean

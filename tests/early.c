@@ -25,11 +25,11 @@ static const struct layer {
     {"06h", "06h", "mb1ic64ih24oc64kh3ph1", ""},
     {"06i", "06i", "mb1ic64ih8oc64kh1", "by 1 block each"},
     {"06i-cluster", "06i", "mb2ic8ih6oc8kh3ph1", "blocks each"},
-    {"06k", "06k", "mb1ic64ih24oc64kh3ph1", ""},
+    {"06j", "06j", "mb1ic64ih24oc64kh3ph1", ""},
     {"06l", "06l", "mb1ic64ih40oc64kh5ph2", ""},
+    {"06k", "06k", "mb1ic64ih24oc64kh3ph1", ""},
     {"06m", "06m", "mb1ic64ih24oc64kh3ph1", ""},
-    {"06n", "06n", "mb1ic64ih24oc64kh3ph1", ""},
-    {"06o", "06o", "mb1ic64ih40oc64kh5ph2", ""},
+    {"06n", "06n", "mb1ic64ih40oc64kh5ph2", ""},
 };
 
 /* The first launch reads image 0 and filters 1 and writes 2; so does the second with these. All four hold integers before. Another pass than fprop: its two inputs

@@ -1,4 +1,4 @@
-/* 06n: the gradient of 3 x 3 filters: a halo tile once, a row of taps as the columns of one product.
+/* 06m: the gradient of 3 x 3 filters: a halo tile once, a row of taps as the columns of one product.
  *
  * Terms:    halo tile, descriptor arithmetic, split-K, deterministic reduction, programmatic dependent launch.
  * Idea:     06l loads x once for each of nine taps. In a halo tile, pixels as rows of 64 channels, all nine are there (06g), and here pixels are the reduction:
@@ -221,5 +221,5 @@ static double growth_wgrad(const conv_problem *p, bool random) {
   return growth_truncated(steps * (K16 + 1) + steps + MOST_LANES, random);
 }
 
-NHWC_ROW(window_wgrad, "06n", "wgrad of 3x3: a halo tile once, a row of taps as columns of one product", PASS_WGRAD, 90, plan_wgrad, launch_wgrad,
+NHWC_ROW(window_wgrad, "06m", "wgrad of 3x3: a halo tile once, a row of taps as columns of one product", PASS_WGRAD, 90, plan_wgrad, launch_wgrad,
          growth_wgrad);

@@ -1,4 +1,4 @@
-/* 06k: the gradient of the image: 06f over dy, with filters read as they lie.
+/* 06j: the gradient of the image: 06f over dy, with filters read as they lie.
  *
  * Terms:    data gradient (dgrad), transposed operand, K-major and MN-major, atom.
  * Idea:     with stride 1, dx is a convolution of dy: C and K exchanged, filters turned by 180 degrees, and dil (R - 1) - pad for padding (03_shared_tiling/turned.h).
@@ -13,7 +13,9 @@
  *
  * Roles:    as in 06f, channels of dx for filters. A swizzle ends at 128 bytes, which are 64 channels: each consumer with channels of its own has a box of its own.
  * Bias:     of a transposed convolution, added to the sums; other instances of the template, so that without one nothing is different.
- * Change:   against 06f a stage's boxes, the descriptors of a, the order of taps.
+ * Turns:    three boxes a step where 06f has two, and with few pixels a step is short: one thread asks too slowly (docs/06_training.md). So four warps take turns,
+ *           each asks for every fourth step.
+ * Change:   against 06f a stage's boxes, the descriptors of a, the order of taps, the four producers.
  * Expect:   (nothing has been timed) what 06f takes forward for a layer with C and K exchanged, within 3 %: as many products, as many bytes, one copy more a step where
  *           consumers have channels of their own. If the tensor cores read a transposed operand at a lower rate, it shows where products decide, in large layers.
  * Passes:   dgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. Stride 1, no groups. */
@@ -176,4 +178,4 @@ static double growth_dgrad(const conv_problem *p, bool random) {
   return growth_steps(&turned, random);
 }
 
-NHWC_FUSING_ROW(persistent_dgrad, "06k", "dgrad: 06f over dy, filters read transposed", PASS_DGRAD, 90, plan_dgrad, launch_dgrad, growth_dgrad, FUSES_BIAS);
+NHWC_FUSING_ROW(persistent_dgrad, "06j", "dgrad: 06f over dy, filters read transposed", PASS_DGRAD, 90, plan_dgrad, launch_dgrad, growth_dgrad, FUSES_BIAS);

@@ -1,17 +1,17 @@
-/* 06m: the gradient of the image under a stride: a convolution for every residue.
+/* 06k: the gradient of the image under a stride: a convolution for every residue.
  *
  * Terms:    transposed convolution, residue class, interleaved output.
  * Idea:     with a stride of 2, pixels of dx in even rows meet other taps than those in odd ones: tap r sees row h where stride divides h + pad - r dil. So dx is
- *           cut into classes by the residues of h and w, and each is 06k's problem with taps of its own: of a 3x3 filter 4, 2, 2 and 1. No product with a zero
+ *           cut into classes by the residues of h and w, and each is 06j's problem with taps of its own: of a 3x3 filter 4, 2, 2 and 1. No product with a zero
  *           between dy's pixels is ever done. All classes have as many pixels, what is missing of the last row or column not stored; and one map of dy
  *           serves them all: a class's windows begin where all do, and its taps, which lie further, have other offsets.
  * Order:    classes one after the other, those with most taps first, so that all multiprocessors have their share of each. A class without taps is only zeros,
  *           for which nothing is loaded: they are stored with the first class's tiles, so that memory has its work while products are made.
- * Bias:     as in 06k; a class without taps is the bias alone.
+ * Bias:     as in 06j; a class without taps is the bias alone.
  * Stores:   neighbours of a class are not neighbours in dx, and no box of a tensor map goes around the end of a row as windows do. So threads store: 64
  *           channels of a pixel are 128 bytes, whole lines.
- * Change:   against 06k the classes and their taps; the way out.
- * Expect:   (nothing has been timed) 06k's rate, less what stores cost: of a tile of 128 channels x 224 pixels 14 stores of 16 bytes a thread, some 500 clocks that
+ * Change:   against 06j the classes and their taps; the way out.
+ * Expect:   (nothing has been timed) 06j's rate, less what stores cost: of a tile of 128 channels x 224 pixels 14 stores of 16 bytes a thread, some 500 clocks that
  *           only the other consumer's products overlap, against some 7000 of the products of two taps and 256 filters. 1x1 with stride 2: three of four
  *           classes are zeros; the time is that of writing dx.
  * Passes:   dgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. Strides up to 8, no groups. */
@@ -71,7 +71,7 @@ static __device__ __forceinline__ class_pixel further(const strided_cut &t, clas
   return at;
 }
 
-/* The producer's: all steps of a tile, each a tap and 64 filters, as 06k's. */
+/* The producer's: all steps of a tile, each a tap and 64 filters, as 06j's. */
 static __device__ __forceinline__ slot load_tile(const conv_problem &p, const strided_cut &t, const strided_tile &from, const CUtensorMap *windows,
                                                  const CUtensorMap *filter_tiles, ptx_shared stages, const ring &both, int *turn, slot s) {
   const class_pixel first = pixel_at(t.in, from.pixel);
@@ -315,5 +315,5 @@ static double growth_dgrad(const conv_problem *p, bool random) {
   return growth_steps(&heaviest, random);
 }
 
-NHWC_FUSING_ROW(strided_dgrad, "06m", "dgrad with strides: a convolution for every residue", PASS_DGRAD, 90, plan_dgrad, launch_dgrad, growth_dgrad,
+NHWC_FUSING_ROW(strided_dgrad, "06k", "dgrad with strides: a convolution for every residue", PASS_DGRAD, 90, plan_dgrad, launch_dgrad, growth_dgrad,
                 FUSES_BIAS);

@@ -1,4 +1,4 @@
-/* 06o: wgrad by pairs of blocks: what both want is asked for once.
+/* 06n: wgrad by pairs of blocks: what both want is asked for once.
  *
  * Terms:    cluster, multicast, distributed shared memory.
  * Idea:     of 06l's 24 KiB a step of 128 filters x 64 channels, products take 256 clocks; L2 takes longer to hand out so much to every multiprocessor, where each box
@@ -152,4 +152,4 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
                        add_parts_kernel<MOST_LANES>, p, t, (const float4 *)b->workspace, (__half *)b->w);
 }
 
-NHWC_ROW(pair_wgrad, "06o", "06l by pairs of blocks: what both want is asked for once", PASS_WGRAD, 90, plan_wgrad, launch_wgrad, growth_of_pixels);
+NHWC_ROW(pair_wgrad, "06n", "06l by pairs of blocks: what both want is asked for once", PASS_WGRAD, 90, plan_wgrad, launch_wgrad, growth_of_pixels);
