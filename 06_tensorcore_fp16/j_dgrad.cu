@@ -12,7 +12,7 @@
  *             the next 16 to reduce      32 bytes further                                16 rows, 2048 bytes further
  *
  * Roles:    as in 06f, channels of dx for filters. A swizzle ends at 128 bytes, which are 64 channels: each consumer with channels of its own has a box of its own.
- * Bias:     of a transposed convolution, added to the sums; other instances of the template, so that without one nothing is different.
+ * Bias:     of a transposed convolution, added to the sums before they are rounded; NULL: none.
  * Turns:    three boxes a step where 06f has two, and with few pixels a step is short: one thread asks too slowly (docs/06_training.md). So four warps take turns,
  *           each asks for every fourth step.
  * Change:   against 06f a stage's boxes, the descriptors of a, the order of taps, the four producers.
@@ -28,7 +28,7 @@
  * channels. */
 
 /* N: pixels of a product. */
-template <int N, bool BIAS>
+template <int N>
 __global__ void __launch_bounds__(BLOCK, 1)
     persistent_dgrad_kernel(conv_problem p, tile_cut t, const __grid_constant__ CUtensorMap windows, const __grid_constant__ CUtensorMap filter_tiles,
                             const __grid_constant__ CUtensorMap results, const float *bias) {
@@ -76,8 +76,8 @@ __global__ void __launch_bounds__(BLOCK, 1)
   slot s = {0, 0};
   for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
     float sum[1][N / 2];
-    float2 of_rows;
-    if (BIAS) of_rows = bias_of_rows(bias, (i - divide(i, t.tiles_k) * t.tiles_k.by) * t.filters + me * t.filters_apart, p.K); /* there when it is needed */
+    float2 of_rows = {};
+    if (bias) of_rows = bias_of_rows(bias, (i - divide(i, t.tiles_k) * t.tiles_k.by) * t.filters + me * t.filters_apart, p.K); /* there when it is needed */
     int before = 0;
     for (int step = 0; step < t.steps; step++, s = next_slot(s, t.stages)) {
       ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
     }
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
-    if (BIAS) add_bias(sum[0], of_rows);
+    if (bias) add_bias(sum[0], of_rows);
 
     const int of_k = divide(i, t.tiles_k), k = (i - of_k * t.tiles_k.by) * t.filters + me * t.filters_apart;
     if (stores) ptx_bulk_wait_read<0>(); /* the tile before has left */
@@ -113,13 +113,11 @@ __global__ void __launch_bounds__(BLOCK, 1)
 typedef void dgrad_kernel(conv_problem p, tile_cut t, CUtensorMap windows, CUtensorMap filter_tiles, CUtensorMap results, const float *bias);
 typedef struct instance {
   int n;
-  dgrad_kernel *kernel[2]; /* with a bias */
+  dgrad_kernel *kernel;
 } instance;
 
-#define ROW_OF(N)                                                              \
-  {                                                                            \
-    N, { persistent_dgrad_kernel<N, false>, persistent_dgrad_kernel<N, true> } \
-  }
+#define ROW_OF(N) \
+  { N, persistent_dgrad_kernel<N> }
 static const instance instances[] = {ROW_OF(64),  ROW_OF(80),  ROW_OF(96),  ROW_OF(112), ROW_OF(128),
                                      ROW_OF(144), ROW_OF(160), ROW_OF(176), ROW_OF(192), ROW_OF(208)};
 
@@ -145,7 +143,7 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
   if (p->pad_top < -127 || p->pad_left < -127) return "windows of dy begin more than 127 pixels inside (tensor maps)";
   persistent_tile tile = {};
   best_persistent(p, device->sm_count, &tile);
-  mine->kernel = instances[(tile.n - instances[0].n) / 16].kernel[o->epilogue.bias];
+  mine->kernel = instances[(tile.n - instances[0].n) / 16].kernel;
   mine->cut = cut_into(p, tile, device->shared_per_block);
   const tile_cut *t = &mine->cut;
   mine->blocks = t->tiles < device->sm_count ? t->tiles : device->sm_count;
@@ -170,7 +168,7 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   if (!status) status = map_at(&results, &mine->results, b->x);
   if (status) return status;
   return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->kernel,
-                       mine->turned, mine->cut, windows, filter_tiles, results, b->bias);
+                       mine->turned, mine->cut, windows, filter_tiles, results, plan->operation.epilogue.bias ? b->bias : NULL);
 }
 
 static double growth_dgrad(const conv_problem *p, bool random) {

@@ -125,7 +125,7 @@ static __device__ __forceinline__ void store_alike(const conv_problem &p, const 
 }
 
 /* N: pixels of a product. */
-template <int N, bool BIAS>
+template <int N>
 __global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p, strided_cut t, const __grid_constant__ CUtensorMap windows,
                                                                  const __grid_constant__ CUtensorMap filter_tiles, __half *__restrict__ dx, const float *bias) {
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -164,12 +164,12 @@ __global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p,
     const int steps = to.h.taps * to.w.taps * t.in.steps;
     if (i < t.tiles.by && t.h.met * t.w.met < t.h.residues * t.w.residues) { /* while the first stages come */
       const int c = to.c + threadIdx.x % CHUNKS * CHUNK;
-      store_alike(p, t, to, N, BIAS && c < p.C ? bias_alone(bias, c) : uint4(), dx);
+      store_alike(p, t, to, N, bias && c < p.C ? bias_alone(bias, c) : uint4(), dx);
     }
     if (steps == 0) continue; /* no class has a tap */
     float sum[1][N / 2];
-    float2 of_rows;
-    if (BIAS) of_rows = bias_of_rows(bias, to.c, p.C); /* there when it is needed */
+    float2 of_rows = {};
+    if (bias) of_rows = bias_of_rows(bias, to.c, p.C); /* there when it is needed */
     int before = 0;
     for (int step = 0; step < steps; step++, s = next_slot(s, t.in.stages)) {
       ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p,
     }
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
-    if (BIAS) add_bias(sum[0], of_rows);
+    if (bias) add_bias(sum[0], of_rows);
     ptx_bar_sync(2 + me, THREADS); /* nobody reads the tile before any more */
     put_turned<N>(sum[0], stages + box);
     ptx_bar_sync(2 + me, THREADS); /* the box is there */
@@ -197,13 +197,11 @@ __global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p,
 typedef void dgrad_kernel(conv_problem p, strided_cut t, CUtensorMap windows, CUtensorMap filter_tiles, __half *dx, const float *bias);
 typedef struct instance {
   int n;
-  dgrad_kernel *kernel[2]; /* with a bias */
+  dgrad_kernel *kernel;
 } instance;
 
-#define ROW_OF(N)                                                        \
-  {                                                                      \
-    N, { strided_dgrad_kernel<N, false>, strided_dgrad_kernel<N, true> } \
-  }
+#define ROW_OF(N) \
+  { N, strided_dgrad_kernel<N> }
 static const instance instances[] = {ROW_OF(64),  ROW_OF(80),  ROW_OF(96),  ROW_OF(112), ROW_OF(128),
                                      ROW_OF(144), ROW_OF(160), ROW_OF(176), ROW_OF(192), ROW_OF(208)};
 
@@ -280,7 +278,7 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
     for (const instance *row = instances; row < instances + sizeof instances / sizeof *instances && row->n <= (i == 0 ? 208 : 128); row++) {
       const persistent_tile next = {row->n, i == 1};
       const double clocks = clocks_of_strided(given, &p, t, device->sm_count, next);
-      if (clocks < least) least = clocks, tile = next, mine->kernel = row->kernel[o->epilogue.bias];
+      if (clocks < least) least = clocks, tile = next, mine->kernel = row->kernel;
     }
   t->in = cut_into(&p, tile, device->shared_per_block);
   t->in.steps = (int)ceil_div(given->K, BK); /* of a tap */
@@ -304,7 +302,7 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   if (!status) status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
   if (status) return status;
   return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->kernel,
-                       plan->operation.problem, mine->cut, windows, filter_tiles, (__half *)b->x, b->bias);
+                       plan->operation.problem, mine->cut, windows, filter_tiles, (__half *)b->x, plan->operation.epilogue.bias ? b->bias : NULL);
 }
 
 /* As 06f's, of the class with most taps. */

@@ -121,7 +121,7 @@ classes=06_tensorcore_fp16/k_strides.cu
 plant strides_right $classes '' none '' '06k as it is' "$strides"
 plant strides_apart $classes 's/from.w.from - q \* t.w.apart/from.w.from/' result '' '06k: taps of a class that all read the same pixels' "$strides"
 plant strides_tap $classes 's/from.h.first \+ r \* t.h.step/from.h.first + r/' result '' '06k: taps of a class that are neighbours in the filter' "$strides"
-plant strides_zeros $classes '/      store_zeros/d' result '' '06k: a class without taps that nobody writes' '--pass dgrad --shape mb1ic64ih8oc64oh4kh1sh2 --kernel 06k'
+plant strides_zeros $classes 's/column\].taps > 0\) continue/column].taps >= 0) continue/' result '' '06k: a class without taps that nobody writes' '--pass dgrad --shape mb1ic64ih8oc64oh4kh1sh2 --kernel 06k'
 plant strides_column $classes 's/ \&\& w < p.W//' said 'race|out-of-bounds' '06k: a column that the last class lacks is stored into the next row' "$strides"
 plant strides_meet $classes '/nobody reads the tile before/d' said 'race' '06k: results written where others still read the tile before' "$strides"
 
