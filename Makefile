@@ -235,7 +235,7 @@ help:
 	@echo "make docs                  put numbers and tables into the pages again, and into docs/results/$(GPU)/tables.md (make figures: draw docs/figures/ again; needs matplotlib)"
 	@echo "make show GPU=h100         tables and figures of another GPU, out of docs/results/h100/*.csv and its row in common/harness/gpus.h"
 	@echo "make emulated              what the pages show of the emulator, as CSV again: launches, choices, requests, errors"
-	@echo "make train                 the three passes at work: a network learns to read digits by step 06's kernels; build/results/train.csv; ARGS='--help'"
+	@echo "make train                 the three passes at work: a network learns to read digits by step 06's kernels; build/results/train.csv, build/figures/train.svg; ARGS='--help'"
 	@echo "make clean                 remove build/"
 	@echo
 	@echo "This machine: BACKEND=$(BACKEND) ($(if $(filter cuda,$(BACKEND)),GPU of compute capability $(ARCH),emulator: $(if $(NVCC),nvcc but no GPU,no nvcc)$(if $(OPENMP),,; $(CC) has no OpenMP: one thread)))"
@@ -280,7 +280,7 @@ figures:
 	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures.py docs/results/$(GPU) docs/figures
 
 train: $(B)/tools/train
-	@mkdir -p build/results && $< --csv build/results/train.csv $(ARGS)
+	@mkdir -p build/results && $< --csv build/results/train.csv $(ARGS) && { [ ! -f build/results/train.csv ] || scripts/plots.sh --train || true; }
 
 # On a machine with a GPU and ncu: the emulator's counts beside the hardware's counters.
 compare-counts: $(addprefix build/cuda/,$(filter-out 00,$(STEPS)) tests/count_kernels tests/check_tiled)

@@ -1,10 +1,10 @@
-"""Draws the results: ladder, roofline, ratio-SUITE, batch; of step 06 also ladder-06, ratio-06, roofline-06; each as SVG. scripts/plots.sh calls it.
+"""Draws the results: ladder, roofline, ratio-SUITE, batch; of step 06 also ladder-06, ratio-06, roofline-06 and train; each as SVG. scripts/plots.sh calls it.
 
     plots.py RESULTS OUT [LAYER]
 
 RESULTS  a folder with bench.csv (of `make bench`; more of them as bench-*.csv) and, if they were measured, depthwise.csv (the depthwise layers of
          the suite mobilenet: a ratio of their own), ladder-06.csv (every kernel of step 06 on one layer), dense-06.csv (the layers of ResNet-50 by the
-         kernel that it takes, in several batches) and batch.csv (of `make batch`)
+         kernel that it takes, in several batches), train.csv (of `make train`) and batch.csv (of `make batch`)
 OUT      the folder for the pictures
 LAYER    the layer of the ladder, as a benchdnn string; default mb16ic64ih56oc128oh56kh3ph1
 
@@ -21,6 +21,7 @@ import plot_ladder
 import plot_ratio
 import plot_roofline
 import plot_style
+import plot_train
 
 LAYER = "mb16ic64ih56oc128oh56kh3ph1"
 LAYER_OF = {"06": "mb64ic256ih56oc256oh56kh3ph1"}  # of a step with a ladder of its own
@@ -50,6 +51,9 @@ def draw(results, out, layer):
         if dense.exists():
             for name, plot in (("ratio", plot_ratio.plot_batches), ("roofline", plot_roofline.plot_batches)):
                 yield f"{name}-{step}", plot("resnet50", plot_data.read([dense]), plot_data.source([dense])), f"no layer of ResNet-50 in {dense}"
+    train = results / "train.csv"
+    if train.exists():
+        yield "train", plot_train.plot(train), ""
     batch = results / "batch.csv"
     made = plot_batch.plot(plot_data.read([batch]), plot_data.source([batch])) if batch.exists() else None
     yield "batch", made, f"no times of a GPU in {batch}" if batch.exists() else f"{batch} is not there (make batch)"

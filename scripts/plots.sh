@@ -2,6 +2,7 @@
 # Draws the results: `make plots`. What is drawn: scripts/plots.py.
 #
 #   scripts/plots.sh [RESULTS] [LAYER]      (an empty argument is one not given)
+#   scripts/plots.sh --train                the curve of build/results/train.csv alone, to build/figures
 #
 # RESULTS  a folder with bench.csv and batch.csv; default: build/results if `make bench` has timed a GPU there, else those that the pages show
 # LAYER    the layer of the ladder, as a benchdnn string
@@ -19,6 +20,12 @@ timed() {
     $column["driver"] != "" && $column["us_median"] != "" { found = 1 }
     END { exit !found }'
 }
+
+if [ "${1:-}" = --train ]; then
+  find_python build/venv
+  [ "$python" ] || { echo "the training curve is not drawn: it needs Python with matplotlib" >&2; exit 2; }
+  PYTHONDONTWRITEBYTECODE=1 exec "$python" scripts/plot_train.py $local/train.csv build/figures
+fi
 
 results=${1:-}
 if [ -z "$results" ]; then

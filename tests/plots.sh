@@ -135,6 +135,17 @@ faults=$("$python" tests/plots_layout.py --make "$T/many" 2>&1)
 [ -z "$faults" ]
 ok $? "nor with 25 kernels, three passes, two arithmetics, 41 layers, nine batch sizes" || diag "$faults"
 
+# The training curve.
+printf 'gpu,network,step,loss,held_out\n"H",small,1,2.3,\n"H",small,2,1.1,0.5\n' >"$T/train.csv"
+"$python" scripts/plot_train.py "$T/train.csv" "$T/curve" >"$T/log" 2>&1 && grep -q '<!-- 50.0 % -->' "$T/curve/train.svg" && grep -q '<!-- H, the small network. -->' "$T/curve/train.svg"
+ok $? "the training curve is drawn, with the last share and the machine" || diag "$(cat "$T/log")"
+for bad in 's/held_out/right/' 's/1.1/much/' '2,$d'; do
+  sed "$bad" "$T/train.csv" >"$T/bad.csv"
+  "$python" scripts/plot_train.py "$T/bad.csv" "$T/curve" >"$T/out" 2>"$T/errors"
+  [ $? = 2 ] && [ ! -s "$T/out" ] && [ "$(grep -c "bad.csv: expected" "$T/errors")" = "$(wc -l <"$T/errors")" ]
+  ok $? "a training curve with $bad is refused in one line" || diag "$(cat "$T/errors")"
+done
+
 # Figures whose answer is known: 4 once and 0.45 three times, (4 x 0.45^3)^(1/4) = 0.78. cuDNN's best run counts, also one beside a slower kernel.
 mkdir "$T/known"
 row() { # row KERNEL SHAPE NAME COUNT US CUDNN_US

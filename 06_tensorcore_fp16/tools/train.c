@@ -44,7 +44,7 @@ static const char help_text[] = "usage: train [options]\n"
 typedef struct session {
   const setting *size;
   long long steps, images, seed, scale; /* -1: as the setting says */
-  const char *csv_path;
+  const char *csv_path, *machine;
   FILE *csv;
   network net;
 } session;
@@ -134,7 +134,7 @@ static void learn(session *s, float scale) {
     else scale /= 2, left_out++;
     sum += loss, since++;
     const bool shown = step % s->size->every == 0 || step == s->steps;
-    if (s->csv) fprintf(s->csv, "%lld,%.6f,", step, loss);
+    if (s->csv) fprintf(s->csv, "\"%s\",%s,%lld,%.6f,", s->machine, s->size->name, step, loss);
     if (shown) {
       const double accuracy = held_out_accuracy(s);
       printf("step %4lld  loss %.3f  held-out digits read right: %5.1f %%\n", step, sum / since, 100 * accuracy);
@@ -154,11 +154,12 @@ int main(int argc, char **argv) {
   const int status = read_options(&s, argc, argv);
   if (status) return status < 0 ? 0 : status;
   if (machine_open_gpu(&m, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
+  s.machine = m.device.name;
   if (!s.size) s.size = &settings[m.device.emulated ? 0 : 1];
   if (s.steps < 0) s.steps = s.size->steps;
   if (s.images < 0) s.images = s.size->images;
   if (s.csv_path && !(s.csv = fopen(s.csv_path, "w"))) return bad("--csv", "a file that can be written", s.csv_path);
-  if (s.csv) fputs("step,loss,held_out\n", s.csv);
+  if (s.csv) fputs("gpu,network,step,loss,held_out\n", s.csv);
   network_open(&s.net, (int)s.images, s.size->channels, (uint64_t)s.seed, &m.device);
   printf("%s: %d channels, %lld pictures a step, %lld steps\n", s.size->name, s.size->channels, s.images, s.steps);
   const bool right = check_gradients(&s, !m.device.emulated);
