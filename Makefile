@@ -3,8 +3,9 @@
 # Variables: BACKEND=cuda|emu  where kernels run (default: cuda if nvcc and a GPU are there, else the emulator)
 #            ARCH=90a          compute capability to build for (default: the local GPU's)
 #            GPU=h100          whose results, docs/results/GPU/ (default: the one that docs/results/shown names, which the pages show)
-#            CC, CXX           gcc or clang; SHAPE, PASS, SUITE, ARGS as `make help` says; DEBUG=1 for -O0
+#            CC, CXX           gcc or clang; NVCC; SHAPE, PASS, SUITE, ARGS as `make help` says; DEBUG=1 for -O0
 SHELL := /bin/bash
+include common/typed.mk
 # As many jobs as cores, unless -j says otherwise.
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 # No rules but those of this file: make would try its own on every header that it knows of, for half a second.
@@ -12,32 +13,7 @@ MAKEFLAGS += -r
 .DEFAULT_GOAL := help
 .SECONDARY:
 .DELETE_ON_ERROR:
-ifeq ($(origin CC),default)
-CC := gcc
-endif
-ifeq ($(origin CXX),default)
-CXX := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),g++)
-endif
-
-# ---------------------------------------------------------------- what this machine has
-NVCC ?= $(shell for n in nvcc /usr/local/cuda/bin/nvcc; do $$n --version >/dev/null 2>&1 && command -v $$n && break; done)
-NVCC := $(NVCC)
-GPU_CAPABILITY := $(shell PATH="$$PATH:/usr/lib/wsl/lib" nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -oE '^ *[0-9]+[.][0-9]+ *$$' | head -n 1 | tr -d '. ')
-BACKEND ?= $(if $(and $(NVCC),$(GPU_CAPABILITY)),cuda,emu)
-ifeq ($(filter $(BACKEND),cuda emu),)
-$(error BACKEND: expected cuda or emu, got "$(BACKEND)")
-endif
-ifeq ($(BACKEND)$(NVCC),cuda)
-$(error BACKEND=cuda: expected nvcc on PATH or in /usr/local/cuda/bin, found none)
-endif
-OPENMP := $(shell echo 'int main(void){return 0;}' | $(CC) -fopenmp -x c - -o /dev/null 2>/dev/null && echo -fopenmp)
-NATIVE := $(shell echo 'int main(void){return 0;}' | $(CC) -march=native -x c - -o /dev/null 2>/dev/null && echo -march=native || echo -mcpu=native)
-
-# Without a GPU: what design targets (8.0, 9.0 with its own instructions) and the newest that this nvcc knows.
-NEWEST_ARCH := $(if $(NVCC),$(shell $(NVCC) --list-gpu-code | sed 's/sm_//' | sort -n | tail -n 1))
-with_suffix = $(if $(shell [ "$(1)" -ge 90 ] 2>/dev/null && echo y),$(1)a,$(1))
-ARCH ?= $(if $(GPU_CAPABILITY),$(call with_suffix,$(GPU_CAPABILITY)),80 90a $(NEWEST_ARCH))
-GENCODE = $(foreach a,$(ARCH),-gencode arch=compute_$(a),code=sm_$(a))
+include common/machine.mk
 
 # ---------------------------------------------------------------- files
 B := build/$(BACKEND)
@@ -60,6 +36,7 @@ TEST_SCRIPTS = $(filter-out $(EMU_ONLY),$(wildcard tests/*.sh))
 # Whose results: docs/results/GPU/. What the pages show is named in one file, for scripts too.
 SHOWN := $(shell cat docs/results/shown 2>/dev/null)
 GPU ?= $(SHOWN)
+GPUS := $(filter-out emulator,$(sort $(notdir $(patsubst %/,%,$(dir $(wildcard docs/results/*/*.csv))))))
 
 # V=1 prints whole commands, else one short line each.
 Q := $(if $(V),,@)
@@ -96,14 +73,15 @@ STAMP := $(B)/flags
 FLAGS = $(CC) $(CXX) $(NVCC) | $(CFLAGS_ALL) | $(CXXFLAGS_ALL) | $(NVCC_FLAGS) $(GENCODE) $(LDFLAGS) | $(sort $(HARNESS) $(RUNTIME))
 .PHONY: force
 $(STAMP): force
-	@mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
+	@$(call compilers_are_here) && \
+	mkdir -p $(@D) && { printf '%s\n' $(call quote,$(FLAGS)) | cmp -s - $@ || printf '%s\n' $(call quote,$(FLAGS)) >$@; }
 
 $(B)/%.c.o: %.c $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,$(notdir $(CC)) $<)
 	$(Q)$(CC) $(CFLAGS_ALL) -c $< -o $@
 # The hashes of a step's kernels, for their rows: written, and compiled, again only when one has changed.
-$(B)/%/kernel_sources.c: force
+$(patsubst %,$(B)/%/kernel_sources.c,$(STEP_FOLDERS)): $(B)/%/kernel_sources.c: force
 	@mkdir -p $(@D); scripts/sources.pl table $* >$@.new && { cmp -s $@.new $@ || cp $@.new $@; } && rm $@.new
 $(B)/%/kernel_sources.c.o: $(B)/%/kernel_sources.c $(STAMP)
 	$(Q)$(CC) $(CFLAGS_ALL) -c $< -o $@
@@ -116,7 +94,7 @@ $(B)/%.cu.o: %.cu $(STAMP)
 	$(call say,nvcc $<)
 	$(Q)scripts/nvcc_strict.sh $(NVCC) -ccbin $(CXX) $(NVCC_FLAGS) $(GENCODE) $(if $(filter 1,$(words $(ARCH))),$(call STRICT_PTXAS,$(ARCH))) -MMD -MP -c $< -o $@
 else
-$(REWRITE): $(patsubst %,$(B)/%.o,$(wildcard common/emu/rewrite/*.c))
+$(REWRITE): $(patsubst %,$(B)/%.o,$(wildcard common/emu/rewrite/*.c) common/files/output.c)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^
 $(B)/gen/%.cu.cpp: %.cu $(REWRITE)
 	@mkdir -p $(@D)
@@ -143,17 +121,18 @@ $(1): $(B)/$(1) ## build step $(1)
 run-$(1): $(B)/$(1)
 	@$(B)/$(1) $$(RUN_ARGS)
 endef
-quote = '$(subst ','\'',$(1))'
-RUN_ARGS = $(if $(BATCH),--batch $(call quote,$(BATCH))) $(if $(RANDOM_SHAPES),--random $(call quote,$(RANDOM_SHAPES))) $(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))) $(if $(PASS),--pass $(call quote,$(PASS))) $(if $(KERNEL),--kernel $(call quote,$(KERNEL))) $(ARGS)
+RUN_ARGS = $(if $(BATCH),--batch $(call quote,$(BATCH))) $(if $(RANDOM_SHAPES),--random $(call quote,$(RANDOM_SHAPES))) $(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))) $(if $(PASS),--pass $(call quote,$(PASS))) $(if $(KERNEL),--kernel $(call quote,$(KERNEL))) $(ARGUMENTS)
 $(foreach s,$(STEPS),$(eval $(call step_rules,$(s))))
 
 $(B)/tools/%: $(B)/common/tools/%.c.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK)
+# Every step's kernels: what a whole network takes them from.
+ALL_KERNELS = $(B)/all_steps.c.o $(filter-out %/main.c.o,$(foreach s,$(filter-out 00,$(STEPS)),$(call step_objects,$(s))))
 # What a tool has beside its main() stands in a folder of its name.
 define step_tool_rule
-$(B)/tools/$(notdir $(basename $(1))): $(patsubst %,$(B)/%.o,$(1) $(wildcard $(basename $(1))/*.c $(basename $(1))/*.cu)) $(filter-out %/main.c.o,$(call step_objects,$(firstword $(subst _, ,$(1))))) $(LIBRARY)
+$(B)/tools/$(notdir $(basename $(1))): $(patsubst %,$(B)/%.o,$(1) $(wildcard $(basename $(1))/*.c $(basename $(1))/*.cu)) $(filter-out %/main.c.o,$(call step_objects,$(firstword $(subst _, ,$(1))))) $(if $(filter network recurrent fusion,$(notdir $(basename $(1)))),$(ALL_KERNELS)) $(LIBRARY)
 	@mkdir -p $$(@D)
 	$$(call say,link $$@)
 	$$(Q)$$(LINK)
@@ -177,11 +156,15 @@ $(B)/all_steps.c: Makefile $(foreach f,$(STEP_FOLDERS),$(f)/kernels.c)
 	@mkdir -p $(@D); { echo '#include "common/harness/registry.h"'; printf 'extern const conv_step step_%s;\n' $(GPU_STEP_NUMBERS); echo 'const conv_step *const all_steps[] = {'; printf '  &step_%s,\n' $(GPU_STEP_NUMBERS) | sort -r; echo '  NULL,'; echo '};'; } >$@
 $(B)/all_steps.c.o: $(B)/all_steps.c $(STAMP)
 	$(Q)$(CC) $(CFLAGS_ALL) -c $< -o $@
-$(B)/tools/graph: $(B)/common/tools/graph.c.o $(B)/all_steps.c.o $(filter-out %/main.c.o,$(foreach s,$(filter-out 00,$(STEPS)),$(call step_objects,$(s)))) $(LIBRARY)
+$(B)/tools/graph: $(B)/common/tools/graph.c.o $(ALL_KERNELS) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK)
-$(B)/tests/graph $(B)/tests/early: $(B)/tests/%: $(B)/tests/%.c.o $(filter-out %/main.c.o,$(call step_objects,04) $(call step_objects,05) $(call step_objects,06)) $(LIBRARY)
+$(B)/tests/graph $(B)/tests/early $(B)/tests/early_chains: $(B)/tests/%: $(B)/tests/%.c.o $(filter-out %/main.c.o,$(call step_objects,04) $(call step_objects,05) $(call step_objects,06) $(call step_objects,07)) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,link $@)
+	$(Q)$(LINK)
+$(B)/tests/should_fuse: $(B)/tests/should_fuse.c.o $(B)/07_fusion/should_fuse.c.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK)
@@ -207,7 +190,7 @@ $(foreach s,$(STEPS),$(eval $(call plans_rule,$(s))))
 $(LIBRARY): $(HARNESS) $(RUNTIME) $(STAMP)
 	$(Q)rm -f $@ && ar rcs $@ $(filter-out $(STAMP),$^)
 
-.PHONY: help all steps bench batch plots test image docs show emulated stale figures train nvcc-check compare-counts calibrate cublas cuts clean
+.PHONY: help all steps bench batch plots test image docs show emulated stale figures train network recurrent fusion nvcc-check compare-counts calibrate cublas cuts clean
 help:
 	@echo "make bench                 every step: verified, and timed on a GPU; tables and CSV in build/results/"
 	@echo "make test                  all tests; ends with 'N passed, N failed'; make test-NAME: one, such as test-graph; make golden: write its tables of what a GPU does, tests/golden/ (needs an H100 or H200)"
@@ -217,12 +200,13 @@ help:
 	@echo "make image                 filter a photograph; IMAGE=photo.png FILTER=sobel|gaussian|sharpen|emboss|FILE SIZE=4000 STEP=02 (default: 04)"
 	@echo "make bench SUITE=resnet50  one suite of common/suites/ (or a file of benchdnn lines) through every step; ARGS=--no-cudnn"
 	@echo "make batch                 one layer with 1 to 256 images through every step (needs a GPU); SHAPE= PASS="
-	@echo "make plots                 draw the results (build/results/ if a GPU was timed there, else docs/results/$(GPU)/); GPU= or RESULTS=FOLDER LAYER='mb16ic64...'"
+	@echo "make plots                 draw the results (build/results/ if a GPU was timed there, else docs/results/$(SHOWN)/); GPU= or RESULTS=FOLDER LAYER='mb16ic64...'"
 	@echo "make nvcc-check            compile every kernel with nvcc for $(if $(NVCC),sm_80 sm_90a sm_$(NEWEST_ARCH),its architectures) (needs no GPU)"
 	@echo "make check-01              run a step under the emulator's checker: bounds, races, uninitialised reads (make check: all steps)"
-	@echo "make count-01              count its memory requests, sectors and bank conflicts, line by line; SHAPE= PASS= KERNEL= GPU=$(GPU)"
+	@echo "make count-01              count its memory requests, sectors and bank conflicts, line by line; SHAPE= PASS= KERNEL= GPU=$(SHOWN)"
+	@echo "make fuzz                  every parser against inputs that nobody wrote, FUZZ_SECONDS=60 each (clang); make fuzz-NAME: one of $(FUZZ_TARGETS)"
 	@echo "make coverage              which lines and branches of the steps the tests reach, and what they do not (gcc; emulator)"
-	@echo "make exercise-01a          grade an exercise, without a GPU: right, free of races, its counts (docs/exercises.md); FILE=mine.cu SEED=7; make exercises"
+	@echo "make exercise-banks        grade an exercise, without a GPU: right, free of races, its counts (docs/exercises.md); FILE=mine.cu SEED=7 ONLY=run|check|count; make exercises"
 	@echo "make explain-swizzle       where a copy puts its bytes in shared memory, drawn; also $(addprefix explain-,$(filter-out swizzle,$(EXPLAINED))); without ARGS='...': how to ask"
 	@echo "make compare-counts        those counts beside ncu's (needs a GPU)"
 	@echo "make profile-02            ncu: a step's kernels beside the step before; PASS= KERNEL= SHAPE= AGAINST=01a (make profile-metrics: what the rows mean)"
@@ -232,105 +216,119 @@ help:
 	@echo "make cublas                cuBLAS's matrix product beside step 05's; build/results/cublas.csv; SHAPE= SUITE= (needs a GPU)"
 	@echo "make cuts                  step 05's model of how products are cut, beside all other cuts; build/results/cuts.csv; SUITE= SHAPE= PASS= (without a GPU: by the committed times)"
 	@echo "make stale                 committed results whose kernel's source has changed since they were measured"
-	@echo "make docs                  put numbers and tables into the pages again, and into docs/results/$(GPU)/tables.md (make figures: draw docs/figures/ again; needs matplotlib)"
+	@echo "make docs                  put numbers and tables into the pages again, and into docs/results/$(SHOWN)/tables.md (make figures: draw docs/figures/ again; needs matplotlib)"
 	@echo "make show GPU=h100         tables and figures of another GPU, out of docs/results/h100/*.csv and its row in common/harness/gpus.h"
 	@echo "make emulated              what the pages show of the emulator, as CSV again: launches, choices, requests, errors"
 	@echo "make train                 the three passes at work: a network learns to read digits by step 06's kernels; build/results/train.csv, build/figures/train.svg; ARGS='--help'"
+	@echo "make fusion                does it pay to compute layers in one kernel? bytes saved, products made twice, time predicted; on a GPU measured, beside cuDNN"
+	@echo "make network               ResNet-50, inference, every layer verified on what the layer before wrote; on a GPU timed beside cuDNN's best plans; ARGS='--help'"
+	@echo "make recurrent             a recurrent layer three ways: an operation a launch, a step a launch, one launch; ARGS='--help'"
 	@echo "make clean                 remove build/"
 	@echo
-	@echo "This machine: BACKEND=$(BACKEND) ($(if $(filter cuda,$(BACKEND)),GPU of compute capability $(ARCH),emulator: $(if $(NVCC),nvcc but no GPU,no nvcc)$(if $(OPENMP),,; $(CC) has no OpenMP: one thread)))"
+	@echo "This machine: BACKEND=$(BACKEND) ($(if $(filter cuda,$(BACKEND)),GPU of compute capability $(ARCH),emulator: $(if $(NVCC),nvcc but no GPU,no nvcc)$(if $(OPENMP),,; "$(call quote,$(CC))" has no OpenMP: one thread)))"
 
 all steps: $(addprefix $(B)/,$(STEPS)) $(addprefix $(B)/tools/,$(TOOLS))
 
 bench: $(addprefix $(B)/,$(STEPS))
-	@scripts/bench.sh $(B) $(call quote,$(SUITE)) $(ARGS)
+	@scripts/bench.sh $(B) $(call quote,$(SUITE)) $(ARGUMENTS)
 
 batch: $(if $(filter cuda,$(BACKEND)),$(addprefix $(B)/,$(filter-out 00,$(STEPS))))
 	@scripts/batch.sh $(B) $(call quote,$(SHAPE)) $(call quote,$(PASS))
 
-plots:
-	@scripts/plots.sh $(call quote,$(or $(RESULTS),$(if $(filter command environment,$(origin GPU)),docs/results/$(GPU)))) $(call quote,$(LAYER))
+plots: $(if $(RESULTS),,known-gpu)
+	@scripts/plots.sh $(call quote,$(or $(RESULTS),$(if $(filter GPU,$(TYPED)),docs/results/$(GPU)))) $(call quote,$(LAYER))
 
 image: $(addprefix $(B)/,$(STEPS)) $(B)/tools/image
 	@scripts/image.sh $(B) $(call quote,$(IMAGE)) $(call quote,$(FILTER)) $(call quote,$(SIZE)) $(call quote,$(STEP))
 
+.PHONY: known-gpu
+known-gpu:
+	@$(if $(and $(filter 1,$(words $(GPU))),$(filter $(GPUS),$(GPU))),,echo 'GPU: expected a folder of docs/results ($(GPUS)), got '$(call quote,"$(GPU)") >&2; exit 2)
+
 # What the pages show: values and tables out of the results of one GPU (docs/numbers/), and the output of the commands they name.
-docs:
-	@GPU=$(GPU) scripts/fill_docs.pl $(if $(filter $(SHOWN),$(GPU)),README.md $(wildcard docs/*.md)) --tables
-	@$(if $(filter $(SHOWN),$(GPU)),,echo "docs: docs/results/$(GPU)/tables.md; the pages show the $(SHOWN) (docs/results/shown)")
+docs: known-gpu
+	@GPU=$(call quote,$(GPU)) scripts/fill_docs.pl $(if $(filter $(SHOWN),$(GPU)),README.md $(wildcard docs/*.md docs/results/*.md)) --tables
+	@$(if $(filter $(SHOWN),$(GPU)),,echo docs: docs/results/$(call quote,$(GPU))'/tables.md; the pages show the $(SHOWN) (docs/results/shown)')
 
 # All that there is to see of a GPU's results: one command.
 show: docs
 	@. scripts/find_python.sh; find_python build/venv; \
-	if [ "$$python" ]; then $(MAKE) --no-print-directory plots figures GPU=$(GPU) PYTHON="$$python"; \
+	if [ "$$python" ]; then $(MAKE) --no-print-directory plots figures GPU=$(call quote,$(GPU)) PYTHON="$$python"; \
 	else echo "show: no figures: Python with matplotlib is neither here nor can be installed"; fi
 
 # What the pages show of the emulator, as CSV.
-emulated:
-	@GPU=$(GPU) scripts/emulated.pl
+emulated: known-gpu
+	@GPU=$(call quote,$(GPU)) scripts/emulated.pl
 
 # Committed results of kernels that have changed since.
 stale:
 	@scripts/sources.pl stale $(wildcard docs/results/*/*.csv)
 
 # The figures that are drawn, not measured, in docs/figures/; those of measurements in docs/figures/GPU/.
-figures:
+figures: known-gpu
 	@. scripts/find_python.sh; find_python build/venv; \
 	[ "$$python" ] || { echo "figures: expected Python with matplotlib, which is neither here nor can be installed"; exit 2; }; \
-	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures.py docs/results/$(GPU) docs/figures
+	PYTHONDONTWRITEBYTECODE=1 "$$python" scripts/figures.py docs/results/$(call quote,$(GPU)) docs/figures
 
 train: $(B)/tools/train
-	@mkdir -p build/results && $< --csv build/results/train.csv $(ARGS) && { [ ! -f build/results/train.csv ] || scripts/plots.sh --train || true; }
+	@mkdir -p build/results && $< --csv build/results/train.csv $(ARGUMENTS) && { [ ! -f build/results/train.csv ] || scripts/plots.sh --train || true; }
+
+# Step 07's programs: several layers, and several steps of one.
+network recurrent fusion: %: $(B)/tools/%
+	@$< $(ARGUMENTS)
 
 # On a machine with a GPU and ncu: the emulator's counts beside the hardware's counters.
 compare-counts: $(addprefix build/cuda/,$(filter-out 00,$(STEPS)) tests/count_kernels tests/check_tiled)
 	@$(MAKE) --no-print-directory BACKEND=emu $(addprefix build/count/,$(filter-out 00,$(STEPS)) tests/count_kernels tests/check_tiled)
-	@scripts/compare_counts.sh $(SHAPE)
+	@scripts/compare_counts.sh $(call quote,$(SHAPE))
 
 # On a machine with a GPU: what it can do, beside common/harness/gpus.h.
 ifeq ($(BACKEND),cuda)
 calibrate: $(B)/tools/calibrate
 	@mkdir -p build/results
-	@$< --csv build/results/calibrate.csv $(ARGS)
+	@$< --csv build/results/calibrate.csv $(ARGUMENTS)
 
 cuts: $(B)/tools/cuts
 	@mkdir -p build/results
-	@$< $(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))) $(if $(PASS),--pass $(call quote,$(PASS))) --csv build/results/cuts.csv $(ARGS)
+	@$< $(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))) $(if $(PASS),--pass $(call quote,$(PASS))) --csv build/results/cuts.csv $(ARGUMENTS)
 
 # cuBLAS beside step 05, on one layer or a suite.
 cublas: $(B)/tools/cublas
 	@mkdir -p build/results
-	@$< $(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))) --csv build/results/cublas.csv $(ARGS)
+	@$< $(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))) --csv build/results/cublas.csv $(ARGUMENTS)
 else
 # The model as it is now, by the times of all cuts that are committed; of problems that are named, every cut is verified.
-cuts: $(B)/tools/cuts
-	@$< $(if $(SHAPE)$(SUITE),$(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))),--read docs/results/$(GPU)/cuts.csv) $(if $(PASS),--pass $(call quote,$(PASS))) $(ARGS)
+cuts: $(B)/tools/cuts $(if $(SHAPE)$(SUITE),,known-gpu)
+	@$< $(if $(SHAPE)$(SUITE),$(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))),--read docs/results/$(call quote,$(GPU))/cuts.csv) $(if $(PASS),--pass $(call quote,$(PASS))) $(ARGUMENTS)
 
 calibrate cublas:
 	@echo "$@: expected an NVIDIA GPU and nvcc, this machine has $(if $(NVCC),nvcc but no GPU,no nvcc)" >&2; exit 2
 
 # What only a GPU can run, asked for elsewhere.
 build/cuda/%:
-	@echo "$@: expected an NVIDIA GPU and nvcc, this machine has $(if $(NVCC),nvcc but no GPU (BACKEND=cuda compiles all the same),no nvcc)" >&2; exit 2
+	@echo $(call quote,$@)': expected an NVIDIA GPU and nvcc, this machine has $(if $(NVCC),nvcc but no GPU (BACKEND=cuda compiles all the same),no nvcc)' >&2; exit 2
 endif
 
 run-%:
-	@echo "run-$*: expected one of $(addprefix run-,$(STEPS))" >&2; exit 2
+	@echo $(call quote,$@)': expected one of $(addprefix run-,$(STEPS))' >&2; exit 2
 
+RUN_TESTS = B=$(B) REWRITE=$(REWRITE) CC=$(call quote,$(CC)) CXX=$(call quote,$(CXX)) tests/run.pl
 test: all $(TESTS) nvcc-check
-	@B=$(B) REWRITE=$(REWRITE) CC='$(CC)' CXX='$(CXX)' tests/run.pl $(TESTS) $(TEST_SCRIPTS)
+	@$(RUN_TESTS) $(TESTS) $(TEST_SCRIPTS)
 # One test: make test-steps, make test-graph.
-ONE_TEST = $(wildcard tests/$*.sh tests/$*.c tests/$*.cu)$(filter identities_%,$*)
+ONE_TEST = $(filter $(wildcard tests/*.sh tests/*.c tests/*.cu) $(patsubst $(B)/%,%,$(STEP_TESTS)),$(foreach e,.sh .c .cu,tests/$*$(e)) tests/$*)
 test-%:
-	@$(if $(ONE_TEST),,echo 'make test-NAME: expected a file tests/NAME.sh, .c or .cu, found none for "$*"' >&2; exit 2)
-	@$(MAKE) --no-print-directory -s $(if $(wildcard tests/$*.sh),all $(MODE_PROGRAMS),$(B)/tests/$*)
-	@B=$(B) REWRITE=$(REWRITE) CC='$(CC)' CXX='$(CXX)' tests/run.pl $(if $(wildcard tests/$*.sh),tests/$*.sh,$(B)/tests/$*)
+	@$(if $(ONE_TEST),,echo 'make test-NAME: expected a file tests/NAME.sh, .c or .cu, found none for '$(call quote,"$*") >&2; exit 2)
+	@$(MAKE) --no-print-directory -s $(if $(filter %.sh,$(ONE_TEST)),all $(MODE_PROGRAMS),$(B)/tests/$(call quote,$*))
+	@$(RUN_TESTS) $(or $(filter %.sh,$(ONE_TEST)),$(B)/tests/$(call quote,$*))
 
+# Last what says that this make is at work (common/typed.mk).
 clean:
+	rm -rf build/*
 	rm -rf build
 
 -include common/emu/modes.mk
 -include common/emu/coverage.mk
 -include common/nvcc_check.mk
--include common/exercise.mk common/profile.mk common/tools/explain.mk tests/golden/golden.mk
+-include common/exercise.mk common/profile.mk common/tools/explain.mk tests/golden/golden.mk tests/fuzz/fuzz.mk
 -include $(shell find build -name '*.d' 2>/dev/null)

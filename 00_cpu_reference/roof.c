@@ -1,4 +1,4 @@
-#define _DEFAULT_SOURCE /* sysconf's cache and memory sizes, clock_gettime */
+#define _DEFAULT_SOURCE /* sysconf's cache sizes, clock_gettime */
 #include "00_cpu_reference/roof.h"
 
 #include <stdint.h>
@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "00_cpu_reference/gemm_tile.h"
+#include "common/harness/memory.h"
 
 static double seconds(void) {
   struct timespec t;
@@ -65,7 +66,7 @@ static int64_t copy_floats(int threads) {
 #endif
   if (bytes < 2 * cache) bytes = 2 * cache;
   if (bytes < ((int64_t)threads << 23)) bytes = (int64_t)threads << 23;
-  const int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  const int64_t memory = (int64_t)memory_of_process("").total;
   if (memory > 0 && bytes > memory / 16) bytes = memory / 16;
   return bytes / 4 / LINE * LINE;
 }

@@ -5,7 +5,8 @@
 
 extern const kernel_source sources_06[]; /* written when the step is built */
 extern const conv_kernel wmma_fprop, mma_fprop, wgmma_fprop, tma_fprop, roles_fprop, persistent_fprop, resident_fprop, stream_window_fprop, few_fprop,
-    split_dgrad, resident_dgrad, persistent_dgrad, dense_wgrad, strided_dgrad, window_wgrad, pair_wgrad, toeplitz_fprop, toeplitz_dgrad, tensor_wgrad;
+    split_dgrad, resident_dgrad, persistent_dgrad, dense_wgrad, strided_dgrad, window_wgrad, pair_wgrad, toeplitz_fprop, toeplitz_dgrad, tensor_wgrad,
+    first_fprop, first_wgrad, groups_fprop, groups_dgrad, groups_wgrad, patches_fprop, patches_dgrad, patches_wgrad;
 
 /* Depthwise layers: where a warp of plain FMAs (step 04) has not less to set up. */
 static bool not_narrow(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
@@ -17,7 +18,7 @@ static bool wide_no_stride(const conv_problem *p, conv_pass pass, const conv_dev
   return p->stride_h * p->stride_w == 1 && !(p->R * p->S <= 9 && p->W < 100);
 }
 
-static bool depthwise(const conv_problem *p) { return p->groups > 1 && p->C / p->groups * (p->K / p->groups) < 64; }
+static bool depthwise(const conv_problem *p) { return p->groups > 1 && p->groups == p->C; }
 
 /* Dense layers: where the window pays, and where the reduction is worth dividing. */
 static bool window_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
@@ -43,14 +44,28 @@ static bool not_depthwise(const conv_problem *p, conv_pass pass, const conv_devi
   return !depthwise(p);
 }
 
-static const conv_kernel *const kernels[] = {&wmma_fprop,       &mma_fprop,        &wgmma_fprop,         &tma_fprop,   &roles_fprop,
-                                             &persistent_fprop, &resident_fprop,   &stream_window_fprop, &few_fprop,   &resident_dgrad,
-                                             &split_dgrad,      &persistent_dgrad, &strided_dgrad,       &dense_wgrad, &window_wgrad,
-                                             &pair_wgrad,       &toeplitz_fprop,   &toeplitz_dgrad,      &tensor_wgrad};
+/* Neither dense nor depthwise. */
+static bool few_a_group(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)pass, (void)device, (void)random;
+  return p->groups > 1 && p->C > p->groups && p->C / p->groups <= 64;
+}
+
+static const conv_kernel *const kernels[] = {
+    &wmma_fprop,     &mma_fprop,   &wgmma_fprop,      &tma_fprop,     &roles_fprop,  &persistent_fprop, &resident_fprop, &stream_window_fprop, &few_fprop,
+    &resident_dgrad, &split_dgrad, &persistent_dgrad, &strided_dgrad, &dense_wgrad,  &window_wgrad,     &pair_wgrad,     &toeplitz_fprop,      &toeplitz_dgrad,
+    &tensor_wgrad,   &first_fprop, &first_wgrad,      &groups_fprop,  &groups_dgrad, &groups_wgrad,     &patches_fprop,  &patches_dgrad,       &patches_wgrad};
 static const conv_choice rule[] = {
     {&toeplitz_fprop, not_narrow, "depthwise: filters above 3x3, or more than 14 columns"},
     {&toeplitz_dgrad, wide_no_stride, "depthwise: stride 1, and filters above 3x3 or 100 columns and more"},
     {&tensor_wgrad, NULL, "depthwise: where it can"},
+    {&first_fprop, NULL, "up to four channels: where it can"},
+    {&first_wgrad, NULL, "up to four channels: where it can"},
+    {&patches_fprop, NULL, "patches: where it can"},
+    {&patches_dgrad, NULL, "patches: where it can"},
+    {&patches_wgrad, NULL, "patches: where it can"},
+    {&groups_fprop, few_a_group, "groups of 2 to 64 channels: where it can"},
+    {&groups_dgrad, few_a_group, "groups of 2 to 64 channels: where it can"},
+    {&groups_wgrad, few_a_group, "groups of 2 to 64 channels: where it can"},
     {&resident_fprop, window_pays, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},
     {&stream_window_fprop, window_pays, "such layers, if they have more channels, their filters do not fit in shared memory or their rows not into a product"},
     {&few_fprop, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 06f"},

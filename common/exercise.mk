@@ -1,9 +1,9 @@
 # Exercises: the reader's file through the emulator's three builds, and a verdict. docs/exercises.md tells how.
 #
-#   make exercise-01a [FILE=mine.cu] [SEED=4711] [LIMIT=60]     the exercises are [0-9][0-9]_*/exercises/?_*.cu
+#   make exercise-banks [FILE=mine.cu] [SEED=4711] [LIMIT=60] [ONLY=run|check|count]     the exercises are [0-9][0-9]_*/exercises/*.cu
 #   make exercises                                              all of them, each in its own file
-EXERCISE_FILES := $(wildcard [0-9][0-9]_*/exercises/[a-z]_*.cu)
-EXERCISES := $(foreach f,$(EXERCISE_FILES),$(firstword $(subst _, ,$(f)))$(firstword $(subst _, ,$(notdir $(f)))))
+EXERCISE_FILES := $(wildcard [0-9][0-9]_*/exercises/*.cu)
+EXERCISES := $(subst _,-,$(basename $(notdir $(EXERCISE_FILES))))
 .PHONY: exercises exercise-programs exercise-tools
 
 ifeq ($(BACKEND),emu)
@@ -18,9 +18,9 @@ EXERCISE_ENV = B=$(call quote,$(B)) REWRITE=$(call quote,$(REWRITE)) COUNT_STEPS
 
 exercise-programs: $(REWRITE) $(LIBRARY) $(GENERATED_HEADERS) $(B)/every_kernel.h.gch $(CHECK)/every_kernel.h.gch $(patsubst %,$(B)/%.o,$(wildcard common/exercise/*.c)) $(COUNT)/01
 $(addprefix exercise-,$(EXERCISES)): exercise-%: exercise-programs
-	@$(EXERCISE_ENV) scripts/exercise.pl $* $(call quote,$(FILE))
+	@$(EXERCISE_ENV) scripts/exercise.pl $(call quote,$*) $(call quote,$(FILE))
 exercise-%: exercise-programs # one that does not exist: the grader says so
-	@$(EXERCISE_ENV) scripts/exercise.pl $* $(call quote,$(FILE))
+	@$(EXERCISE_ENV) scripts/exercise.pl $(call quote,$*) $(call quote,$(FILE))
 exercises: exercise-programs
 	@failed=0; for e in $(EXERCISES); do $(EXERCISE_ENV) scripts/exercise.pl $$e || failed=1; echo; done; exit $$failed
 
@@ -34,7 +34,7 @@ else # kernels run on a GPU here: exercises are graded by the emulator all the s
 exercises:
 	@$(MAKE) --no-print-directory BACKEND=emu $@
 exercise-%:
-	@$(MAKE) --no-print-directory BACKEND=emu $@
+	@$(MAKE) --no-print-directory BACKEND=emu $(call quote,$@)
 
 endif
 

@@ -22,9 +22,9 @@ endif
 define profile_rules
 .PHONY: profile-$(1) sass-$(1)
 profile-$(1): $(call on_gpu,$(addprefix $(B)/,$(sort $(1) $(call against_step,$(1)))))
-	@NVCC='$(NVCC)' scripts/profile.sh $(B) $(1) $$(call quote,$$(call against,$(1))) $$(call quote,$$(PASS)) $$(call quote,$$(KERNEL)) $$(call quote,$$(SHAPE))
+	@NVCC=$$(call quote,$$(NVCC)) scripts/profile.sh $(B) $(1) $$(call quote,$$(call against,$(1))) $$(call quote,$$(PASS)) $$(call quote,$$(KERNEL)) $$(call quote,$$(SHAPE))
 sass-$(1): $(call sass_objects,$(1))
-	@NVCC='$(NVCC)' scripts/sass.sh $(1) $$(call quote,$$(PASS)) $$(call quote,$$(KERNEL)) $$(call quote,$$(LOOP)) $$(call quote,$$(FUNCTION)) $$(patsubst %,build/nvcc/$(SASS_ARCH)/%.o,$$(sort $$(wildcard $$(call folder,$(1))/*.cu)))
+	@NVCC=$$(call quote,$$(NVCC)) scripts/sass.sh $(1) $$(call quote,$$(PASS)) $$(call quote,$$(KERNEL)) $$(call quote,$$(LOOP)) $$(call quote,$$(FUNCTION)) $$(patsubst %,build/nvcc/$(SASS_ARCH)/%.o,$$(sort $$(wildcard $$(call folder,$(1))/*.cu)))
 endef
 $(foreach s,$(PROFILE_STEPS),$(eval $(call profile_rules,$(s))))
 
@@ -36,4 +36,4 @@ profile-metrics:
 
 SANITIZE_STEPS = $(strip $(or $(STEP),$(strip $(foreach s,$(PROFILE_STEPS),$(if $(filter $(s)%,$(KERNEL)),$(s)))),$(PROFILE_STEPS)))
 sanitize: $(call on_gpu,$(addprefix $(B)/,$(filter $(PROFILE_STEPS),$(SANITIZE_STEPS))))
-	@NVCC='$(NVCC)' scripts/sanitize.sh $(B) $(call quote,$(SANITIZE_STEPS)) $(call quote,$(TOOL)) $(RUN_ARGS)
+	@NVCC=$(call quote,$(NVCC)) scripts/sanitize.sh $(B) $(call quote,$(SANITIZE_STEPS)) $(call quote,$(TOOL)) $(RUN_ARGS)

@@ -4,6 +4,7 @@
 # OPTION  what the steps take besides, such as --no-cudnn
 # Writes build/results/NN-SUITE.csv and .json per run, build/results/bench.csv with all rows, and prints one table.
 set -u
+unset GPU # the counts at its end are of no named one
 build=$1
 suite=${2:-}
 options=("${@:3}")
@@ -15,7 +16,7 @@ for main in [0-9][0-9]_*/main.c; do steps+=("${main%%_*}"); done
 # A run: suite | steps (none: all) | arguments. On a GPU a network and the pictures only by the steps that are made for them, so that it ends in
 # five minutes on an H200: a CPU takes minutes for ResNet-50, and cuDNN is timed again beside every step.
 if [ -n "$suite" ]; then
-  runs=("$suite||")
+  runs=("||") # the one that was asked for
 elif [ "${build##*/}" = cuda ]; then
   runs=("seed||" "image|01 02 04|--pass fprop" "resnet50|03 05|--pass fprop --batch 16" "depthwise|06|"
     "resnet50|06|--pass fprop --dtype fp16 --batch 32 --kernel auto")
@@ -23,12 +24,21 @@ else
   runs=("laptop||")
 fi
 
+# Before anything is measured, or an earlier result is lost: is there a step that can read the list and knows the options?
+IFS='|' read -r name _ arguments <<<"${runs[0]}"
+for step in "${steps[@]}"; do
+  # shellcheck disable=SC2086
+  said=$("$build/$step" --list --suite "${suite:-$name}" $arguments "${options[@]}" 2>&1 >/dev/null) && break
+  [ "$step" != "${steps[-1]}" ] || { printf '%s\n' "$said" >&2 && exit 2; }
+done
+
 busy=$(awk '$1 >= 0.5 { print $1 }' /proc/loadavg 2>/dev/null)
 [ -n "$busy" ] && echo "This machine is busy (load $busy): step 00, which wants all its cores, will look slower than it is."
 
 # steps_of RUN, one a line: of those that it is for, the ones whose rule takes a kernel for one of the problems. (A step without a rule does them all.)
 steps_of() {
   local name=${1%%|*} wanted=${1#*|} arguments step taken
+  name=${name:-$suite}
   read -ra arguments <<<"${1##*|}"
   wanted=${wanted%%|*}
   for step in "${steps[@]}"; do
@@ -43,6 +53,7 @@ failed=0
 files=()
 for run in "${runs[@]}"; do
   name=${run%%|*}
+  name=${name:-$suite}
   read -ra arguments <<<"${run##*|}"
   for step in $(steps_of "$run"); do
     number=$((number + 1))
@@ -72,6 +83,7 @@ scripts/table.pl "$results/bench.csv"
 # Where a step has several kernels and all were timed: how its own choice would have done.
 for run in "${runs[@]}"; do
   name=${run%%|*}
+  name=${name:-$suite}
   for step in $(steps_of "$run"); do
     grep -qs '^--kernel auto' "$results/$step-${name//\//_}.log" || continue
     printf '\nStep %s, %s: ' "$step" "$name"

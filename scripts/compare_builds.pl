@@ -24,12 +24,14 @@ my ($failed, @all) = (0);
 
 sub fields { my ($line) = @_; return map { s/^"(.*)"$/$1/r } "$line," =~ /((?:"(?:[^"]|"")*"|[^",])*),/g }
 
+sub quoted { return join ' ', map { "'" . s/'/'\\''/gr . "'" } @_ } # for a shell
+
 # Runs a program; shape, pass, kernel => microseconds of the rows that are right. The old program's kernels get their new names.
 sub times_of {
     my ($is_old, $program, @arguments) = @_;
     my $path = "$folder/rows.csv";
     unlink $path;
-    system("'$program' --no-cudnn --csv '$path' @arguments >'$folder/log' 2>&1") == 0 or do { print "FAILED: $program @arguments: " . `tail -n 2 '$folder/log'`; $failed = 1; return };
+    system(quoted($program, '--no-cudnn', '--csv', $path, @arguments) . " >'$folder/log' 2>&1") == 0 or do { print "FAILED: $program @arguments: " . `tail -n 2 '$folder/log'`; $failed = 1; return };
     open my $in, '<', $path or return;
     my ($header, @lines) = <$in>;
     chomp($header, @lines);

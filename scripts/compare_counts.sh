@@ -16,20 +16,18 @@ metrics=(
 )
 list=$(IFS=,; echo "${metrics[*]}")
 
-# PROGRAM ARGUMENTS...: the same under both.
-programs=(
-  "01 --exact --verify host --shape $shape"
-  "02 --exact --verify host --shape $shape"
-  "tests/count_kernels"
-  "tests/check_tiled"
-)
+# count PROGRAM ARGUMENTS...: the same under both.
+count() {
+  local name=${1//\//_}
+  echo "counting $*"
+  EMU_COUNT_BLOCKS=all EMU_COUNT_JSON="$out/counts.$name.json" "build/count/$1" "${@:2}" >/dev/null
+  ncu --clock-control none --csv --print-units base --metrics "$list" "build/cuda/$1" "${@:2}" >"$out/counts.$name.ncu"
+}
+build/count/01 --list --shape "$shape" >/dev/null # can it be read?
 rm -f "$out"/counts.*.json "$out"/counts.*.ncu
-for entry in "${programs[@]}"; do
-  read -ra words <<<"$entry"
-  name=${words[0]//\//_}
-  echo "counting ${words[*]}"
-  EMU_COUNT_BLOCKS=all EMU_COUNT_JSON="$out/counts.$name.json" "build/count/${words[0]}" "${words[@]:1}" >/dev/null
-  ncu --clock-control none --csv --print-units base --metrics "$list" "build/cuda/${words[0]}" "${words[@]:1}" >"$out/counts.$name.ncu"
-done
+count 01 --exact --verify host --shape "$shape"
+count 02 --exact --verify host --shape "$shape"
+count tests/count_kernels
+count tests/check_tiled
 perl scripts/compare_counts.pl "$out"/counts.*.json >"$out/counts.csv"
 awk -F, '{ printf "%-26s %-22s %10s %10s %8s\n", $1, $2, $3, $4, $5 }' "$out/counts.csv"

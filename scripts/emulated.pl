@@ -11,6 +11,7 @@
 # and the same whatever the GPU, in docs/results/emulator/:
 #
 #   requests      counted requests of memory, summed over a kernel's lines
+#   wavefronts    requests, sectors and wavefronts of global memory, of kernels that ncu has profiled, from a sample of blocks
 #
 # usage: scripts/emulated.pl [--check] [FILE ...]     FILE: such as launches-03; all without. --check: writes nothing, exit status 1 if a file is stale
 use strict;
@@ -38,14 +39,19 @@ my %launches = (
 );
 my @which = qw(04 05 06);
 my %errors = ('05' => [[qw(05e 05f 05l 05m)], [qw(mb1ic64ih28oc64kh3ph1 mb1ic256ih14oc64kh3ph1)]]);
-# Pass, layer, and the kernels whose requests are counted. The layers of steps 01 and 02 have the first one's image and filter size and as many channels or
-# filters as a warp has lanes: so a request is the same there.
-my ($few_channels, $few_filters) = qw(mb1ic2ih56oc32oh56kh3ph1 mb1ic32ih56oc2oh56kh3ph1);
+# Pass, layer, and the kernels whose requests are counted. The layers of steps 01 and 02 have the first one's filter size, its image or one whose pixels are
+# a multiple of 32 too, and as many channels or filters as a warp has lanes: so a request is the same there. Of 01a's fprop it asks for filters that are 32
+# channels apart, so that they lie in one bank as the first layer's do.
+my ($few_channels, $few_filters, $one_bank) = qw(mb1ic2ih56oc32oh56kh3ph1 mb1ic32ih56oc2oh56kh3ph1 mb1ic32ih16oc32oh16kh3ph1);
 my @requests = (
-    ['fprop', $few_channels, qw(01a 02a)], ['dgrad', $few_filters, qw(01a 02a)], ['wgrad', $few_channels, '01a'], ['wgrad', $few_filters, qw(02a 02b)],
+    ['fprop', $one_bank, '01a'], ['fprop', $few_channels, '02a'], ['dgrad', $few_filters, qw(01a 02a)], ['wgrad', $few_channels, '01a'], ['wgrad', $few_filters, qw(02a 02b)],
     ['fprop', $rows_of_first, qw(02a 03a 03b 03c 03d)],
     map { ['dgrad', $_, '05i'] } qw(mb2ic64ih28oc64oh28kh3ph1 mb2ic64ih28oc64oh14kh3sh2ph1 mb2ic64ih28oc64oh14kh1sh2),
 );
+# The same of global memory alone, beside ncu's: fewer channels, filters and images than the first layer's, but so many that the words of a request lie in the
+# same banks. Of one image of 56 x 56 pixels 100 blocks are spread over all places of a row.
+my ($narrow, $wide) = qw(mb1ic32ih56oc32oh56kh3ph1 mb1ic32ih56oc64oh56kh3ph1);
+my @wavefronts = (['fprop', $narrow, qw(01a 02a)], ['dgrad', $narrow, qw(01a 02a)], ['wgrad', $narrow, qw(01a 02a 02b)], ['fprop', $wide, qw(03a 03b 03c 03d 05b)]);
 
 my $folder = tempdir(CLEANUP => 1);
 
@@ -133,32 +139,58 @@ sub error {
     return @lines;
 }
 
-sub requests {
-    my %steps = map { substr($_, 0, 2) => 1 } map { @$_[2 .. $#$_] } @requests;
+# What the counter says of every launch: (kernel, pass, shape, launches) for each of the runs, as many blocks as are named or `all`.
+sub counted {
+    my ($blocks, @runs) = @_;
+    my %steps = map { substr($_, 0, 2) => 1 } map { @$_[2 .. $#$_] } @runs;
     built(map { "build/count/$_" } sort keys %steps);
     delete local $ENV{EMU_SMS}; # as many as the emulator has by itself
-    local @ENV{qw(EMU_COUNT_BLOCKS EMU_COUNT_JSON)} = ('all', "$folder/counts.json");
-    my @lines = 'kernel,pass,shape,products,space,kind,array,bytes,requests,lanes,sectors,wavefronts';
-    for my $run (@requests) {
+    local @ENV{qw(EMU_COUNT_BLOCKS EMU_COUNT_JSON)} = ($blocks, "$folder/counts.json");
+    my @counts;
+    for my $run (@runs) {
         my ($pass, $shape, @kernels) = @$run;
         for my $kernel (@kernels) {
             unlink "$folder/counts.json";
             output_of('build/count/' . substr($kernel, 0, 2), qw(--exact --pass), $pass, '--kernel', $kernel, '--shape', $shape);
             open my $in, '<', "$folder/counts.json" or die "$folder/counts.json: $!\n";
-            my $launches = do { local $/; decode_json(<$in>) };
-            my %sum;
-            for my $i (map { @{ $_->{instructions} } } @$launches) {
-                my $line = $sum{"$i->{space},$i->{kind},$i->{array},$i->{bytes}"} //= [0, 0, 0, 0];
-                my $at = 0;
-                $line->[$at++] += $i->{$_} for qw(requests lanes sectors wavefronts);
-            }
-            push @lines, map { join ',', $kernel, $pass, $shape, $launches->[0]{flops_of_problem} / 2, $_, @{ $sum{$_} } } sort keys %sum;
+            push @counts, [$kernel, $pass, $shape, do { local $/; decode_json(<$in>) }];
         }
+    }
+    return @counts;
+}
+
+sub requests {
+    my @lines = 'kernel,pass,shape,products,space,kind,array,bytes,requests,lanes,sectors,wavefronts';
+    for my $count (counted('all', @requests)) {
+        my ($kernel, $pass, $shape, $launches) = @$count;
+        my %sum;
+        for my $i (map { @{ $_->{instructions} } } @$launches) {
+            my $line = $sum{"$i->{space},$i->{kind},$i->{array},$i->{bytes}"} //= [0, 0, 0, 0];
+            my $at = 0;
+            $line->[$at++] += $i->{$_} for qw(requests lanes sectors wavefronts);
+        }
+        push @lines, map { join ',', $kernel, $pass, $shape, $launches->[0]{flops_of_problem} / 2, $_, @{ $sum{$_} } } sort keys %sum;
     }
     return @lines;
 }
 
-my %made = ('emulator/requests' => \&requests, 'model-05' => \&model, map({ my $step = $_; ("launches-$step" => sub { launches($step) }) } keys %launches),
+sub wavefronts {
+    my @columns = qw(requests sectors wavefronts);
+    my @lines = 'kernel,pass,shape,' . join ',', map { my $kind = $_; map { "${kind}_$_" } @columns } qw(load store);
+    for my $count (counted(100, @wavefronts)) {
+        my ($kernel, $pass, $shape, $launches) = @$count;
+        my %sum;
+        for my $launch (@$launches) {
+            for my $i (grep { $_->{space} eq 'global' } @{ $launch->{instructions} }) {
+                $sum{"$i->{kind} $_"} += $i->{$_} * $launch->{blocks} / $launch->{blocks_counted} for @columns;
+            }
+        }
+        push @lines, join ',', $kernel, $pass, $shape, map { my $kind = $_; map { sprintf '%.0f', $sum{"$kind $_"} // 0 } @columns } qw(load store);
+    }
+    return @lines;
+}
+
+my %made = ('emulator/requests' => \&requests, 'emulator/wavefronts' => \&wavefronts, 'model-05' => \&model, map({ my $step = $_; ("launches-$step" => sub { launches($step) }) } keys %launches),
     map({ my $step = $_; ("which-$step" => sub { which($step) }) } @which), map({ my $step = $_; ("error-$step" => sub { error($step) }) } keys %errors));
 my $check = @ARGV && $ARGV[0] eq '--check' ? shift @ARGV : 0;
 my $stale = 0;

@@ -13,17 +13,21 @@ from pathlib import Path
 import plot_data as data
 import plot_style as style
 
+import figures_basics
+import figures_first
 import figures_fragments
+import figures_fusion
 import figures_gpu
 import figures_ideas
 import figures_pipeline
 import figures_step03
+import figures_step04
 import figures_step05
 import figures_step06
 import figures_steps
 import figures_window
 
-MODULES = (figures_ideas, figures_gpu, figures_steps, figures_step03, figures_step05, figures_step06, figures_fragments, figures_pipeline, figures_window)
+MODULES = (figures_ideas, figures_basics, figures_gpu, figures_steps, figures_step03, figures_step04, figures_step05, figures_step06, figures_fragments, figures_pipeline, figures_window, figures_first, figures_fusion)
 
 
 def main(results, folder):

@@ -74,7 +74,7 @@ def canvas(height, columns, rows, title, subtitle, footer):
 
 def chip(figures):
     sms, warps = figures["device_sms"], figures["device_warps"]
-    title = "What a GPU is built of"
+    title = "The farther from the arithmetic, the more room, the less speed and the longer the wait"
     subtitle = (f"{figures.gpu}: {sms:.0f} multiprocessors (SMs) around one L2 cache.\n"
                 "Left: how much there is of it. Right, measured: how fast it is, and how long a step waits that needs the one before.")
     fig, ax = canvas(3.9, 100, 46, title, subtitle, figures.footer())
@@ -105,7 +105,7 @@ def chip(figures):
 # ---------------------------------------------------------------- drawn: sectors of one request
 
 def sectors(_):
-    title = "One request of a warp, in sectors of 32 bytes"
+    title = "Whole sectors of 32 bytes move: the wider the stride, the less of them is used"
     subtitle = ("A square is a float, eight of them are a sector. Filled: what the 32 lanes ask for, with some of the lanes' numbers.\n"
                 "Framed: the sectors that move, whole. With stride 8 the picture shows the first 8 of 32.")
     fig, ax = canvas(2.9, 100, 36, title, subtitle, "Drawn, not measured.")
@@ -133,7 +133,7 @@ def sectors(_):
 # ---------------------------------------------------------------- measured
 
 def stride(figures):
-    title = "Useful bytes per second, when neighbouring lanes read floats at a stride"
+    title = "Twice the stride, half the useful bytes; and DRAM is read in pieces of two sectors"
     fig, top, bottom = style.figure(2.9, title, "No float is read twice. Prediction: what DRAM can read, times the share of it that is used.", figures.footer())
     ax = style.panel(fig, 0.75, 6.3, top - 0.02, bottom + 0.12)
     measured, read = figures.series("read_stride"), figures["read"]
@@ -150,7 +150,7 @@ def stride(figures):
 
 
 def in_flight(figures):
-    title = "How many bytes must be on their way?"
+    title = "Bytes on their way count, not threads"
     subtitle = ("Copy, with a number of warps in every SM and 4, 16 or 64 bytes on their way in each thread.\n"
                 "Dashed: Little's law, bytes on their way / latency, up to the roof.")
     fig, top, bottom = style.figure(3.2, title, subtitle, figures.footer())
@@ -170,7 +170,7 @@ def in_flight(figures):
 
 
 def chains(figures):
-    title = "How many warps keep the arithmetic busy?"
+    title = "With four independent chains a quarter of the warps keeps the arithmetic busy"
     subtitle = ("Every thread has 1 or 4 chains of multiply-adds, each of which needs the one before.\n"
                 "Prediction: warps x chains x 64 FLOP in every latency, up to 128 multiply-adds a clock and SM.")
     fig, top, bottom = style.figure(2.6, title, subtitle, figures.footer())
@@ -188,7 +188,7 @@ def chains(figures):
 
 
 def roofline(figures):
-    title = "The roofline as measured, and where layers lie"
+    title = "The roofline as measured: depthwise layers are bound by memory, dense ones in fp32 by arithmetic"
     resnet, depthwise = shapes_of("resnet50"), [shape for shape in shapes_of("mobilenet") if shape.groups == shape.c]
     subtitle = ("A layer cannot stand higher than its mark: FLOPs per distinct byte, times what DRAM gives, up to what the arithmetic does.\n"
                 "Filled: ResNet-50, 16 images. Hollow: the depthwise layers of MobileNet.")

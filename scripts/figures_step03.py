@@ -68,6 +68,51 @@ def tile(_):
     return fig, title
 
 
+# ---------------------------------------------------------------- drawn: banks of a tile, without and with a column of padding
+
+def banks(_):
+    title = "One column of padding: 32 lanes read a column in 1 wavefront, not in 32"
+    subtitle = "The number in a cell is its bank, word number mod 32. Coloured: the first column, which the 32 lanes of a warp read at once."
+    fig, ax = canvas(4.5, 100, 52, title, subtitle, DRAWN + " Rows and columns 5 to 30 are left out.")
+    cell, shown = 3.4, (0, 1, 2, 3, 4, None, 31)
+
+    def words(x, y, text, **more):
+        ax.text(x, y, text, va="center", **{"fontsize": 8.5, "linespacing": 1.4, **more})
+
+    for left, name, pitch, verdict in ((7, "float tile[32][32]", 32, "one bank, 32 words: 32 wavefronts"), (59, "float tile[32][33]", 33, "32 banks, a word each: 1 wavefront")):
+        columns = shown + ((32,) if pitch == 33 else ())
+        words(left, 1.6, name, fontweight="bold", family="monospace", fontsize=9)
+        words(left - 1, 5.4, "column", ha="right", fontsize=7.5)
+        for j, column in enumerate(columns):
+            words(left + (j + 0.5) * cell, 5.4, "…" if column is None else str(column), ha="center", fontsize=7.5)
+        for i, row in enumerate(shown):
+            y = 7 + i * cell
+            words(left - 1, y + cell / 2, "…" if row is None else f"row {row}" if row == 0 else str(row), ha="right", fontsize=7.5)
+            for j, column in enumerate(columns):
+                if row is None or column is None:
+                    words(left + (j + 0.5) * cell, y + cell / 2, "…", ha="center", fontsize=8)
+                    continue
+                fill = FILTERS if column == 0 else style.PALE if column == 32 else "white"
+                box(ax, left + j * cell, y, cell, cell, fill=fill, line=0.6)
+                words(left + (j + 0.5) * cell, y + cell / 2, str((row * pitch + column) % 32), ha="center", fontsize=8.5)
+        if pitch == 33:
+            words(left + 7.5 * cell, 7 + 7 * cell + 2.4, "nobody\nreads it", ha="center", fontsize=7.5)
+        top = 39.5
+        words(left, top - 2.8, "Words that each bank must give for column 0:", fontsize=8.5)
+        wide = 1.05
+        for bank in range(32):
+            count = 32 if pitch == 32 and bank == 0 else 0 if pitch == 32 else 1
+            box(ax, left + bank * wide, top, wide, 2.6, fill=FILTERS if count else "white", line=0.5)
+        words(left + wide / 2, top + 4.4, "32" if pitch == 32 else "1", ha="center", fontsize=8, fontweight="bold")
+        if pitch == 33:
+            words(left + 31.5 * wide, top + 4.4, "1", ha="center", fontsize=8, fontweight="bold")
+            words(left + 16 * wide, top + 4.4, "one each", ha="center", fontsize=8)
+        else:
+            words(left + 16 * wide, top + 4.4, "31 banks idle", ha="center", fontsize=8)
+        words(left, top + 8.6, verdict, fontsize=9, fontweight="bold", color=style.RED if pitch == 32 else style.GREEN)
+    return fig, title
+
+
 # ---------------------------------------------------------------- drawn: taking turns, and overlapping
 
 def overlap(_):
@@ -91,7 +136,7 @@ def overlap(_):
         ax.plot([x, x], [0.4, 9.6], color=style.RED, linewidth=1.4)
         x += work
         ax.plot([x, x], [0.4, 9.6], color=style.RED, linewidth=1.4)
-    ax.text(99, 6.6, "two meetings a stage", fontsize=8, color=style.RED, va="center", ha="right")
+    ax.text(99, 6.6, "two barriers a stage", fontsize=8, color=style.RED, va="center", ha="right")
 
     ax.text(0, 15.2, "03d", fontsize=10, fontweight="bold", va="center")
     ax.text(0, 18.4, "two buffers", fontsize=8, va="center")
@@ -105,7 +150,7 @@ def overlap(_):
             stage(x + start, 14.2, wait, f"copy {i + 1}", FILTERS + "50")
         stage(x + (start if i < 3 else 0), 18.4, work, f"multiply {i}", SUMS + "70")
         x += start + work
-    ax.text(99, 20.1, "one meeting a stage", fontsize=8, color=style.RED, va="center", ha="right")
+    ax.text(99, 20.1, "one barrier a stage", fontsize=8, color=style.RED, va="center", ha="right")
     ax.text(12, 27, "The instructions that start a copy still take issue slots. Only the waiting is hidden.", fontsize=8.5, va="center")
     return fig, title
 
@@ -160,5 +205,5 @@ def slots(results):
 
 
 FIGURES = {  # what draws it, and from which files
-    "03-overlap": (overlap, []), "03-reuse": (reuse, []), "03-slots": (slots, ["bench", "calibrate", "code-03"]), "03-tile": (tile, []),
+    "03-banks": (banks, []), "03-overlap": (overlap, []), "03-reuse": (reuse, []), "03-slots": (slots, ["bench", "calibrate", "code-03"]), "03-tile": (tile, []),
 }

@@ -1,7 +1,11 @@
-"""The figures of docs/05_im2col_gemm.md."""
+"""The figures of step 05's chapters."""
 
+import csv
 
+import plot_data as data
 import plot_style as style
+from matplotlib.patches import Rectangle
+
 from figures_gpu import box, canvas
 from figures_steps import DRAWN, LAYER
 
@@ -18,7 +22,7 @@ def matrix(ax, x, y, width, height, fill, name, across, down):
 
 def products(_):
     title = "Three passes, three products of the same three matrices"
-    subtitle = "Sky: windows of x, one a column (never written from 05b on). Orange: filters, one a row. Green: y. The result of each product is framed."
+    subtitle = "Sky: windows of x, one a column (never written from 05b on). Orange: filters, one a row. Green: y. Framed: the result. ᵀ: transposed."
     fig, ax = canvas(4.3, 100, 49, title, subtitle, DRAWN + f" Sizes: {LAYER}.")
     small, terms, pixels = 5.0, 9.0, 26.0
     columns, filters, result = "N·P·Q", "C·R·S", "K"
@@ -40,11 +44,11 @@ def products(_):
     matrix(ax, 11, 22, terms, small, W, "dw", filters, result)
     box(ax, 11, 22, terms, small, fill="none", line=2.2)
     matrix(ax, 27, 22, pixels, small, Y, "dy", columns, result)
-    matrix(ax, 60, 18, terms, 13, X, "windows,\nturned", filters, columns)
+    matrix(ax, 60, 18, terms, 13, X, "windowsᵀ", filters, columns)
 
     matrix(ax, 11, 36.5, pixels, terms, X, "gradient of the windows", columns, filters)
     box(ax, 11, 36.5, pixels, terms, fill="none", line=2.2)
-    matrix(ax, 43.5, 36.5, 7, terms, W, "w,\nturned", result, filters)
+    matrix(ax, 43.5, 36.5, 7, terms, W, "wᵀ", result, filters)
     matrix(ax, 58.5, 38.5, pixels, small, Y, "dy", columns, result)
     return fig, title
 
@@ -163,4 +167,111 @@ def winograd(_):
     return fig, title
 
 
-FIGURES = {"05-classes": (classes, []), "05-hierarchy": (hierarchy, []), "05-products": (products, []), "05-winograd": (winograd, [])}
+def lanes(_):
+    title = "05c to 05g: whose sums are whose in a warp's tile"
+    subtitle = "32 filters x 64 pixels. A square: a quad of 4 x 4 sums, and the lane that has it. Every lane has four. Framed: lanes 0 and 19.".replace(" x ", " × ")
+    fig, ax = canvas(3.9, 100, 43, title, subtitle, DRAWN + " tile_row() and tile_col() in 05_im2col_gemm/tile.h.")
+    wide, high, left, top = 3.3, 3.6, 9, 8
+    box(ax, left, top - 2.6, 16 * wide, 1.8, fill=X, line=0.6)
+    box(ax, left - 2.4, top, 1.6, 8 * high, fill=W, line=0.6)
+    ax.text(left + 8 * wide, top - 3.3, "64 pixels of one element of the reduction", fontsize=8, ha="center", va="bottom")
+    ax.text(left - 4.2, top + 4 * high, "32 filters of it", fontsize=8, ha="center", va="center", rotation=90)
+    mine = {0: style.RED, 19: style.BLUE}
+    for lane in range(32):
+        row, col = (lane >> 1 & 1) | (lane >> 3 & 2), (lane & 1) | (lane >> 1 & 6)
+        for i in (0, 4):
+            for j in (0, 8):
+                x, y = left + (col + j) * wide, top + (row + i) * high
+                box(ax, x, y, wide, high, fill=Y + "50" if lane not in mine else mine[lane] + "50", line=0.4)
+                ax.text(x + wide / 2, y + high / 2, str(lane), fontsize=7.5, ha="center", va="center", fontweight="bold" if lane in mine else "normal")
+    for lane, color in mine.items():
+        row, col = (lane >> 1 & 1) | (lane >> 3 & 2), (lane & 1) | (lane >> 1 & 6)
+        for i in (0, 4):
+            for j in (0, 8):
+                ax.add_patch(Rectangle((left + (col + j) * wide, top + (row + i) * high), wide, high, facecolor="none", edgecolor=color, linewidth=2))
+    x = 67
+    ax.text(x, 7, "A lane's number, bit by bit", fontsize=9, fontweight="bold", va="center")
+    for k, (bit, where) in enumerate(((4, "down"), (3, "across"), (2, "across"), (1, "down"), (0, "across"))):
+        box(ax, x + 6 * k, 9.5, 6, 4, fill=(W if where == "down" else X) + "90", line=0.6)
+        ax.text(x + 6 * k + 3, 10.8, str(bit), fontsize=8.5, ha="center", va="center")
+        ax.text(x + 6 * k + 3, 12.6, where, fontsize=7, ha="center", va="center")
+    ax.text(x, 20.3, "19 = 10011: down 11 = 3, across 001 = 1", fontsize=8, va="center")
+    ax.text(x, 28.6, "A vectorized load brings 16 bytes a lane.\nPixels: 8 places across, 128 bytes.\nFilters: 4 places down, 64 bytes.\nLanes that differ in bit 0 want the same\nfilters, in bit 1 the same pixels: so a\nload takes two passes, not four.", fontsize=8, va="center", linespacing=1.45)
+    return fig, title
+
+
+def rounds(_):
+    title = "Six tiles for four resident blocks: three ways to share the work"
+    subtitle = "Across: time, in tiles. A row: room for one block. Hatched: what is added up afterwards. White: nothing to do."
+    fig, ax = canvas(4.2, 100, 47, title, subtitle, DRAWN + " Toy sizes; beginnings and ends of blocks are left out.")
+    colors = [style.ORANGE, style.SKY, style.GREEN, style.YELLOW, style.PURPLE, style.RED]
+    unit, high, left = 31, 2.9, 27
+
+    def panel(top, name, note, pieces, end, adds):
+        ax.text(1, top + 1.2, name, fontsize=9, fontweight="bold", va="center")
+        ax.text(1, top + 6.9, note, fontsize=8, va="center", linespacing=1.4)
+        for row in range(4):
+            box(ax, left, top + row * high, 2 * unit, high, line=0.4)
+        for row, begin, length, tile, words in pieces:
+            box(ax, left + begin * unit, top + row * high, length * unit, high, fill=colors[tile] + "90", line=0.6)
+            ax.text(left + (begin + length / 2) * unit, top + (row + 0.5) * high, words, fontsize=7.5, ha="center", va="center")
+        if adds:
+            ax.add_patch(Rectangle((left + end * unit, top), adds * unit, 4 * high, facecolor=style.PALE, edgecolor=style.BLACK, linewidth=0.6, hatch="////"))
+        ax.text(left + 2 * unit + 1.2, top + 2 * high, f"{end + adds:.2g}" if not adds else f"{end:.2g} + adding", fontsize=8.5, va="center")
+
+    panel(2, "A block a tile", "the last round is half\nempty", [(t % 4, t // 4, 1, t, f"tile {t}") for t in range(6)], 2, 0)
+    panel(18, "Split-K (05f)", "every tile in two slices:\n12 partial sums are written,\nread and added",
+          [(u % 4, u // 4 * 0.5, 0.5, u // 2, f"tile {u // 2}, {'first' if u % 2 == 0 else 'second'}") for u in range(12)], 1.5, 0.2)
+    panel(34, "Stream-K (05g)", "persistent blocks; only the\nlast two tiles are cut:\n4 partial sums",
+          [(t, 0.5, 1, t, f"tile {t}") for t in range(4)] + [(b, 0, 0.5, 4 + b // 2, f"tile {4 + b // 2}, {'first' if b % 2 == 0 else 'second'}") for b in range(4)], 1.5, 0.08)
+    return fig, title
+
+
+PROFILES = {"dgrad": ("05i",), "dgrad-first": ("05j",), "wgrad": ("05k.1",), "fprop": ("05a.2", "05b", "05c", "05d", "05e", "05f", "05g", "05m.2")}
+
+
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def clocks(results):
+    """Shares of a scheduler's clocks: multiply-adds, other instructions, second clocks of register conflicts, nothing."""
+    bank = {(row["kernel"], row["function"]): int(row["two_in_one_bank"]) / int(row["ffma"]) for row in rows_of(results / "banks-05.csv")}
+    bars, gpu = {}, ""
+    for profile, kernels in PROFILES.items():
+        for row in rows_of(results / f"profile-05-{profile}.csv"):
+            if row["kernel"] in kernels and row["metric"] in ("issue slots", "fp32 multiply-adds"):
+                function = row["launch"].replace(", 0>", ", false>").replace(", 1>", ", true>")
+                bars.setdefault(row["kernel"], {"bank": bank[row["kernel"].split(".")[0], function]})[row["metric"]] = float(row["value"])
+                gpu = row["gpu"]
+    title = "In the kernels whose copies run ahead, register conflicts could be what is left"
+    subtitle = "A scheduler's clocks while there is work. Hatched: a clock more for each multiply-add that reads two registers of one bank."
+    fig, top, bottom = style.figure(3.3, title, subtitle, f"{gpu}: ncu's counters (docs/results, profile-05-*.csv) and machine code (banks-05.csv). The hatched part is computed, not measured.")
+    ax = style.panel(fig, 0.75, style.WIDTH - 1.5, top - 0.01, bottom + 0.09)
+    names = sorted(bars)
+    for i, name in enumerate(names):
+        bar = bars[name]
+        adds, issued = bar["fp32 multiply-adds"], bar["issue slots"]
+        second = adds * bar["bank"]
+        ax.barh(i, adds, color=style.GREEN, edgecolor=style.BLACK, linewidth=0.5, height=0.72)
+        ax.barh(i, issued - adds, left=adds, color=style.SKY, edgecolor=style.BLACK, linewidth=0.5, height=0.72)
+        ax.barh(i, second, left=issued, color=style.ORANGE, edgecolor=style.BLACK, linewidth=0.5, height=0.72, hatch="////")
+        ax.barh(i, 100 - issued - second, left=issued + second, color="white", edgecolor=style.GREY, linewidth=0.5, height=0.72)
+        ax.text(adds / 2, i, f"{adds:.0f}", fontsize=8, ha="center", va="center")
+        style.beside(ax, 0.1, i, f"{issued + second:.0f} %", fontsize=8)
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.set_xlim(0, 100)
+    ax.set_xlabel("% of the clocks")
+    style.beside(ax, 0.1, -0.85, "started, and second", fontsize=7.5)
+    for k, (x, text, color, hatch) in enumerate(((0, "multiply-adds", style.GREEN, ""), (18, "other instructions", style.SKY, ""), (41, "second clocks of conflicts", style.ORANGE, "////"), (71, "nothing starts", "white", ""))):
+        ax.add_patch(Rectangle((x, -1.12), 2.4, 0.5, facecolor=color, edgecolor=style.BLACK, linewidth=0.5, hatch=hatch, clip_on=False))
+        ax.text(x + 3.2, -0.87, text, fontsize=8, va="center")
+    return fig, title
+
+
+FIGURES = {
+    "05-clocks": (clocks, ["banks-05", *(f"profile-05-{name}" for name in sorted(PROFILES))]),
+    "05-classes": (classes, []), "05-hierarchy": (hierarchy, []), "05-lanes": (lanes, []), "05-products": (products, []), "05-rounds": (rounds, []), "05-winograd": (winograd, [])
+}

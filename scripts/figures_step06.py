@@ -1,4 +1,4 @@
-"""The figures of docs/06_tensorcore_fp16.md."""
+"""The figures of docs/06_depthwise.md, and of the classes in docs/06_training.md."""
 
 
 import plot_style as style
@@ -81,7 +81,7 @@ def diagonal(_):
     subtitle = "16 pixels and 8 channels. Framed: one channel of dy, the same channel of x, and what they add to a tap of that channel's filter."
     fig, ax = canvas(4.2, 100, 49, title, subtitle, DRAWN + " Kernel 06r; instruction mma.sync m16n8k16.")
     top, a, t, d, channel = 8, 10, 48, 72, 2
-    words(ax, a + 8 * CELL, top - 4.4, "dy, turned", ha="center", fontsize=9, fontweight="bold")
+    words(ax, a + 8 * CELL, top - 4.4, "dy, transposed", ha="center", fontsize=9, fontweight="bold")
     words(ax, a + 8 * CELL, top - 1.7, "16 pixels side by side", ha="center")
     grid(ax, a, top, 16, 16, lambda i, j: Y + ("90" if i < 8 else "40"), frame=(channel, 0, 1, 16))
     for i, text in ((0, "row p"), (8, "row p − 1")):
@@ -101,4 +101,46 @@ def diagonal(_):
     return fig, title
 
 
-FIGURES = {"06-diagonal": (diagonal, []), "06-toeplitz": (toeplitz, [])}
+# ---------------------------------------------------------------- drawn: 06k's residue classes
+
+# Of a 3 x 3 filter, stride 2, padding 1: the class's name, its rows' and columns' residues, its colour; {(row, column) of dy: tap} of its first pixel.
+CLASSES = (
+    ("A", 0, 0, style.ORANGE, {(0, 0): "w11"}),
+    ("b", 0, 1, style.SKY, {(0, 0): "w12", (0, 1): "w10"}),
+    ("c", 1, 0, style.GREEN, {(0, 0): "w21", (1, 0): "w01"}),
+    ("D", 1, 1, style.PURPLE, {(0, 0): "w22", (0, 1): "w20", (1, 0): "w02", (1, 1): "w00"}),
+)
+
+
+def residues(_):
+    title = "A stride of 2 in dgrad: four convolutions of dy with stride 1"
+    subtitle = "3 × 3 filter, padding 1. Left: the pixels of dx, by the residues of row and column. Right: a class as a convolution of its own;\nframed, its first pixel, and the pixels of dy that this one needs, each with its tap."
+    fig, ax = canvas(4.15, 100, 43, title, subtitle, DRAWN + " Kernel 06k.")
+    left, top, cell = 4, 7.5, 4.4
+    words(ax, left + 3 * cell, 1.2, "dx, 6 × 6 pixels", ha="center", fontsize=9, fontweight="bold")
+    for i in range(6):
+        words(ax, left - 1, top + (i + 0.5) * cell, str(i), ha="right")
+        words(ax, left + (i + 0.5) * cell, top - 1.8, str(i), ha="center")
+        for j in range(6):
+            name, _, _, colour, _ = CLASSES[2 * (i % 2) + j % 2]
+            box(ax, left + j * cell, top + i * cell, cell, cell, fill=colour + "80", line=2.2 if i < 2 and j < 2 else 0.5)
+            words(ax, left + (j + 0.5) * cell, top + (i + 0.5) * cell, name, ha="center", fontsize=9, fontweight="bold" if i < 2 and j < 2 else "normal")
+    words(ax, left, top + 6 * cell + 3.6, "9 products for four pixels: 1 + 2 + 2 + 4.\nWith zeros between dy's pixels: 36.", fontsize=8.5)
+    for k, (name, h, w, colour, taps) in enumerate(CLASSES):
+        x, y, small = 38 + k % 2 * 32, 5.5 + k // 2 * 20.5, 3.3
+        kinds = ("even", "odd")
+        words(ax, x, y - 3.4, f"{name}: {kinds[h]} rows, {kinds[w]} columns; {len(taps)} tap{'s' * (len(taps) > 1)}", fontweight="bold")
+        words(ax, x + 1.5 * small, y - 0.9, "dy", ha="center")
+        words(ax, x + 17.5 + 1.5 * small, y - 0.9, "class of dx", ha="center")
+        for i in range(3):
+            for j in range(3):
+                tap = taps.get((i, j), "")
+                box(ax, x + j * small, y + 0.6 + i * small, small, small, fill=colour + "80" if tap else "white", line=2.2 if tap else 0.5)
+                words(ax, x + (j + 0.5) * small, y + 0.6 + (i + 0.5) * small, tap, ha="center", fontsize=7.5)
+                box(ax, x + 17.5 + j * small, y + 0.6 + i * small, small, small, fill=colour + "80", line=2.2 if i + j == 0 else 0.5)
+                words(ax, x + 17.5 + (j + 0.5) * small, y + 0.6 + (i + 0.5) * small, f"{2 * i + h},{2 * j + w}", ha="center", fontsize=7)
+        ax.annotate("", xy=(x + 16.2, y + 0.6 + 1.5 * small), xytext=(x + 11.2, y + 0.6 + 1.5 * small), arrowprops={"arrowstyle": "-|>", "color": style.BLACK, "linewidth": 1})
+    return fig, title
+
+
+FIGURES = {"06-diagonal": (diagonal, []), "06-residues": (residues, []), "06-toeplitz": (toeplitz, [])}

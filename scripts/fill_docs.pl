@@ -110,7 +110,8 @@ sub fill {
     my ($blocks, $codes, $tables, $values) = (0, 0, 0, 0);
     my $filled = $text;
     $filled =~ s{(^<!-- code: (.+?) -->\n)(.*?)(^<!-- end of code -->$)}{ $codes++; my ($open, $words, $old, $close) = ($1, $2, $3, $4); $open . code($words, $old) . $close }gmse;
-    $filled =~ s{(^<!-- output of: (.+?) -->\n)(.*?)(^<!-- end of output -->$)}{ $blocks++; $1 . block(substr($text, 0, $-[0]), $2, $3) . $4 }gmse;
+    my $before = $filled;
+    $filled =~ s{(^<!-- output of: (.+?) -->\n)(.*?)(^<!-- end of output -->$)}{ $blocks++; $1 . block(substr($before, 0, $-[0]), $2, $3) . $4 }gmse;
     $filled =~ s{(^<!-- table: (.+?) -->\n)(.*?)(^<!-- end of table -->$)}{ $tables++; my ($open, $words, $old, $close) = ($1, $2, $3, $4); $open . text_of("table $words", $old, sub { "\n" . Tables::table($words) . "\n\n" }) . $close }gmse;
     $filled =~ s{(<!-- value: (.+?) -->)(.*?)(<!-- /value -->)}{ $values++; my ($open, $words, $old, $close) = ($1, $2, $3, $4); $open . text_of("value $words", $old, sub { Tables::value($words) }) . $close }ge;
     whole($text, '<!-- output of:', '<!-- end of output', $blocks, '"<!-- output of: COMMAND -->" and "<!-- end of output -->" each on a line of its own');

@@ -22,7 +22,7 @@ def plot(rows, source):
     panels = [(p, d) for p in data.PASSES for d in data.DTYPES if any((row.conv_pass, row.dtype) == (p, d) for row in rows)]
     columns = min(len(panels), 2)
     lines = -(-len(panels) // columns)
-    title = "Time against batch size"
+    title = "Time against batch size" + ahead(rows)
     subtitle = f"{rows[0].shape.words(batch=False)}.\nThe fastest kernel of each step, cuDNN's fastest plan, and the least time that memory and arithmetic allow."
     fig, top, _ = style.figure(HEIGHT * lines, title, subtitle, f"{data.machine(rows)}. Median times, cold L2.")
     total = fig.get_figheight()
@@ -46,6 +46,20 @@ def plot(rows, source):
         ax.set_axisbelow(True)
         draw(ax, [row for row in rows if (row.conv_pass, row.dtype) == (conv_pass, dtype)])
     return fig, title, source
+
+
+def ahead(rows):
+    """With how many images our fastest kernel is ahead of cuDNN, in words: in every pass and arithmetic that it was timed in."""
+    best = {}
+    for row in rows:
+        best.setdefault((row.shape.n, row.conv_pass, row.dtype), []).append(row)
+    won = {}
+    for (n, _, _), members in best.items():
+        won[n] = won.get(n, True) and min(row.us for row in members) < data.cudnn_best(members)
+    sure = sorted(n for n in won if won[n])
+    if not sure:
+        return ""
+    return f": ahead of cuDNN with {f'{sure[0]} to {sure[-1]}' if len(sure) == len(won) else ' and '.join(map(str, sure))} images"
 
 
 def draw(ax, rows):

@@ -137,6 +137,33 @@ def fastest(rows, key):
     return best
 
 
+def rules(results):
+    """({(layer, pass, arithmetic): [the kernels that the steps' rules take, the last step's first]}, the files: which-NN.csv of `make emulated`)."""
+    taken, paths = {}, sorted(results.glob("which-*.csv"), reverse=True)
+    for path in paths:
+        with open(path, newline="") as file:
+            for number, fields in enumerate(csv.DictReader(file), 2):
+                if not all(fields.get(name) for name in ("shape", "pass", "dtype", "kernel")):
+                    raise BadInput(f"{path}:{number}: expected the columns of --which")
+                taken.setdefault((fields["shape"], fields["pass"], fields["dtype"]), []).append(fields["kernel"])
+    return taken, paths
+
+
+def ruled(rows, taken):
+    """Of one layer's rows the fastest of the kernel that a rule takes; None if there is no such row."""
+    for kernel in taken.get((rows[0].shape.text, rows[0].conv_pass, rows[0].dtype), []):
+        mine = [row for row in rows if row.kernel == kernel]
+        if mine:
+            return min(mine, key=lambda row: row.us)
+    return None
+
+
+def middle(values):
+    """The median: of an even number the mean of two."""
+    values = sorted(values)
+    return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+
+
 def cudnn_best(rows):
     """cuDNN's lowest median of a group of rows; 0 if it was not timed. Several steps time it beside the same problem: its best run counts."""
     return min((row.cudnn_us for row in rows if row.cudnn_us), default=0)

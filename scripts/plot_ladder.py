@@ -19,6 +19,9 @@ def plot(rows, layer, source):
     lines = table(rows)
     steps = sorted({row.step for row in rows})
     title = "Every kernel on one layer" if len(steps) > 1 else f"Every kernel of step {steps[0]} on one layer"
+    shares = [row.floor_us / row.us for row in rows if row.on_gpu and row.floor_us]
+    if len(shares) > 1:
+        title += f": from {style.percent(min(shares))} of the limit to {style.percent(max(shares))}"
     subtitle = (f"{rows[0].shape.words()}.\n"
                 "● ours   ◆ cuDNN's fastest plan for the same pass and arithmetic; dotted: the same rate   ┃ the machine's limit for this layer")
     footer = f"{data.machine(rows)}. Median times, cold L2."

@@ -1,4 +1,4 @@
-"""Our fastest kernel against cuDNN's fastest plan, layer by layer: one figure per suite, a column per pass, a block per arithmetic."""
+"""The kernel that our rule takes against cuDNN's fastest plan, layer by layer: one figure per suite, a column per pass, a block per arithmetic."""
 
 import math
 import re
@@ -9,32 +9,35 @@ import plot_data as data
 import plot_style as style
 
 NUMBERS = 0.92  # inches for the figures beside a column
+NAMES = {"resnet50": "ResNet-50", "mobilenet": "Depthwise layers", "image": "Pictures", "seed": "The README's layer"}
 
 
-def plots(rows, source):
-    """{name: figure} for every suite that has results beside cuDNN."""
+def plots(rows, taken, source):
+    """{name: figure} for every suite that has results beside cuDNN. taken: plot_data.rules()."""
     rows = [row for row in rows if row.on_gpu and row.cudnn_us]
-    return {f"ratio-{suite}": plot(suite, members, source) for suite, members in data.suites(rows).items()}
+    return {f"ratio-{suite}": plot(suite, members, taken, source) for suite, members in data.suites(rows).items()}
 
 
 class Cell:
-    """One layer, pass and arithmetic: the lowest medians of both sides."""
+    """One layer, pass and arithmetic: the lowest medians of cuDNN and of the kernel that a rule takes; of the fastest, where no rule is known."""
 
-    def __init__(self, rows):
-        best = min(rows, key=lambda row: row.us)
-        self.kernel, self.ratio, self.count = best.kernel, data.cudnn_best(rows) / best.us, best.count
-
-
-def cell(rows):
-    return Cell(rows) if rows else None
+    def __init__(self, rows, taken):
+        ruled = data.ruled(rows, taken)
+        ours = ruled or min(rows, key=lambda row: row.us)
+        self.kernel, self.ratio, self.count, self.ruled = ours.kernel, data.cudnn_best(rows) / ours.us, ours.count, ruled is not None
 
 
-def plot(suite, rows, source):
+def cell(rows, taken):
+    return Cell(rows, taken) if rows else None
+
+
+def plot(suite, rows, taken, source):
     batches = sorted({row.shape.n for row in rows})
     images = f"{batches[0]} image{'s' * (batches != [1])}" if len(batches) == 1 else f"{batches[0]} to {batches[-1]} images"
     dtypes, passes = kinds(rows)
     panels = [(f"{conv_pass} {dtype}", [row for row in rows if (row.dtype, row.conv_pass) == (dtype, conv_pass)]) for dtype in dtypes for conv_pass in passes]
-    return chart(f"Against cuDNN: suite {suite}, {images}", "the fastest kernel of all steps", rows, panels, len(passes), lambda row: (row.shape.text, row.name), source)
+    base = re.sub(r"-mb\d+$", "", suite)
+    return chart(f"{NAMES.get(base, f'Suite {suite}')}, {images}", rows, panels, taken, len(passes), lambda row: (row.shape.text, row.name), source)
 
 
 def plot_batches(suite, rows, source):
@@ -45,7 +48,8 @@ def plot_batches(suite, rows, source):
         return None
     panels = [(f"{n} image{'s' * (n > 1)}", [row for row in rows if row.shape.n == n]) for n in sorted({row.shape.n for row in rows})]
     what = " ".join(" and ".join(words) for words in reversed(kinds(rows)))
-    return chart(f"Against cuDNN: suite {suite}, {what}", "the kernel that the step takes", rows, panels, 3, lambda row: (row.shape.without_batch, row.name), source)
+    every = {(row.shape.text, row.conv_pass, row.dtype): [row.kernel] for row in rows}  # the file has no other kernel than the rule's
+    return chart(f"{NAMES.get(suite, f'Suite {suite}')}, {what}", rows, panels, every, 3, lambda row: (row.shape.without_batch, row.name), source)
 
 
 def kinds(rows):
@@ -53,11 +57,16 @@ def kinds(rows):
     return [d for d in data.DTYPES if any(row.dtype == d for row in rows)], [p for p in data.PASSES if any(row.conv_pass == p for row in rows)]
 
 
-def chart(title, ours, rows, panels, columns, layer_of, source):
-    """A line for each layer; ours: whose times, in words; panels: (head, rows), in so many columns if they are more than three."""
+def chart(what, rows, panels, taken, columns, layer_of, source):
+    """A line for each layer; what: the layers, in words; panels: (head, rows), in so many columns if they are more than three."""
     layers = {}
     for row in rows:
         layers.setdefault(layer_of(row), row)
+    cells = [[cell([row for row in members if layer_of(row) == layer], taken) for layer in layers] for _, members in panels]
+    there = [c for column in cells for c in column if c]
+    known = [c.ruled for c in there]
+    ours = "the kernel that the step's rule takes" if all(known) else "the fastest kernel of all steps" if not any(known) else "the rule's kernel, or the fastest"
+    title = f"{what}: ahead of cuDNN {'on all' if all(c.ratio >= 1 for c in there) else f'on {sum(c.ratio >= 1 for c in there)} of'} {len(there)} {'layers' if len(panels) == 1 else 'cases'}"
     subtitle = (f"cuDNN's time divided by ours: {ours} against cuDNN's fastest plan for the same pass and arithmetic.\n"
                 "Bars to the right: ours is faster; to the left: cuDNN is. Twice as fast and half as fast are equally long. "
                 "n×: so often in the network.")
@@ -69,7 +78,6 @@ def chart(title, ours, rows, panels, columns, layer_of, source):
     names = [label(name, text, layers[text, name].count) for text, name in layers]
     left = 0.3 + 0.068 * max(len(name) for name in names)
     width = (style.WIDTH - left - 0.1) / columns
-    cells = [[cell([row for row in members if layer_of(row) == layer]) for layer in layers] for _, members in panels]
     ratios = [c.ratio for column in cells for c in column if c]
     low, high = min(ratios + [1 / 1.5]) / 1.15, max(ratios + [1.5]) * 1.15
     for number, ((head, _), mine) in enumerate(zip(panels, cells)):

@@ -19,7 +19,10 @@ def plot(rows, source):
     if not rows:
         return None
     layers = len({row.shape.text for row in rows})
-    title = "Under the roof"
+    points = {}
+    for (step, _, _), row in data.fastest(rows, lambda row: (row.step, row.shape.text, row.conv_pass)).items():
+        points.setdefault(step, []).append(row)
+    title = f"Under the roof: {middles(list(points.items()), lambda step: f'in step {step}')}"
     subtitle = (f"A point: the fastest kernel of a step on one layer and pass ({layers} layers). The roof: what the machine's memory and arithmetic allow.\n"
                 "Right of the ridge arithmetic sets the limit, left of it memory does.")
     footer = f"{data.machine(rows)}. Median times, cold L2.\nThe rate counts the formula's products; Winograd does fewer and can stand above the roof."
@@ -45,8 +48,8 @@ def plot_batches(suite, rows, source):
     bandwidth, peaks = roofs_of(rows)
     dtype = rows[0].dtype
     batches = sorted({row.shape.n for row in rows})
-    title = f"Under the roof: suite {suite}, {rows[0].conv_pass} {dtype}"
-    subtitle = (f"A point: a layer, by the kernel that the step takes; a ring: cuDNN's fastest plan for it. The roof: {roof_words(peaks[dtype], bandwidth)}.\n"
+    title = f"Under the roof: {middles([(n, [row for row in rows if row.shape.n == n]) for n in batches], lambda n: f'with {n} image' + 's' * (n > 1))}"
+    subtitle = (f"A point: a layer, {rows[0].conv_pass} {dtype}, by the rule's kernel; a ring: cuDNN's fastest plan for it. The roof: {roof_words(peaks[dtype], bandwidth)}.\n"
                 "Both axes are logarithmic. Right of the ridge arithmetic sets the limit, left of it memory does.")
     fig, top, bottom = style.figure(3.4, title, subtitle, f"{data.machine(rows)}. Median times, cold L2.")
     total = fig.get_figheight()
@@ -68,6 +71,14 @@ def plot_batches(suite, rows, source):
     entries = [Line2D([], [], label=data.kernel_title(kernel), **kernel_mark(number)) for number, kernel in enumerate(kernels)]
     names(fig, [Line2D([], [], label="cuDNN", **cudnn_mark())] + entries[::-1], KERNELS)
     return fig, title, source
+
+
+def middles(groups, words):
+    """What the median point of the first and of the last group reaches of the roof; groups: (key, rows)."""
+    shares = [(key, data.middle(row.floor_us / row.us for row in rows)) for key, rows in sorted(groups) if all(row.floor_us for row in rows)]
+    if not shares:
+        return "every layer"
+    return "the median point reaches " + ", ".join(f"{style.percent(share)} of it {words(key)}" for key, share in dict.fromkeys((shares[0], shares[-1])))
 
 
 def limits_of(rows, peaks):

@@ -1,4 +1,4 @@
-"""Draws the results: ladder, roofline, ratio-SUITE, batch; of step 06 also ladder-06, ratio-06, roofline-06 and train; each as SVG. scripts/plots.sh calls it.
+"""Draws the results: rungs, ladder, roofline, ratio-SUITE, batch; of step 06 also ladder-06, ratio-06, roofline-06 and train; each as SVG. scripts/plots.sh calls it.
 
     plots.py RESULTS OUT [LAYER]
 
@@ -20,6 +20,7 @@ import plot_data
 import plot_ladder
 import plot_ratio
 import plot_roofline
+import plot_rungs
 import plot_style
 import plot_train
 
@@ -37,12 +38,15 @@ def draw(results, out, layer):
         raise plot_data.BadInput(f"RESULTS: expected times of a GPU in {bench[0]}, found none")
     source = plot_data.source(bench)
     yield "ladder", plot_ladder.plot(rows, layer, source), f"no result on {layer}"
+    files = bench + sorted(results.glob("ladder-*.csv"))
+    yield "rungs", plot_rungs.plot(plot_data.read(files), layer, plot_data.source(files)), f"fewer than two of its kernels were timed on {layer}"
     yield "roofline", plot_roofline.plot(rows, source), ""
-    for name, made in plot_ratio.plots(rows, source).items():
+    taken, which = plot_data.rules(results)
+    for name, made in plot_ratio.plots(rows, taken, plot_data.source(bench + which)).items():
         yield name, made, ""
     depthwise = results / "depthwise.csv"
     if depthwise.exists():
-        for name, made in plot_ratio.plots(plot_data.read([depthwise]), plot_data.source([depthwise])).items():
+        for name, made in plot_ratio.plots(plot_data.read([depthwise]), taken, plot_data.source([depthwise] + which)).items():
             yield name, made, ""
     for step, own_layer in LAYER_OF.items():
         ladder, dense = results / f"ladder-{step}.csv", results / f"dense-{step}.csv"

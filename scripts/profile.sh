@@ -31,7 +31,7 @@ if [ -n "$kernel" ]; then
 fi
 [ ${#rows[@]} -gt 0 ] || fail "PASS: expected a pass that step $step has a kernel for, got $pass"
 if [ -n "$against" ] && [ "$against" != none ]; then
-  [ -x "$build/${against:0:2}" ] || fail "AGAINST: expected a kernel such as 01a, a step, or none, got \"$against\""
+  [[ $against =~ ^[0-9][0-9][a-z]?$ && -x $build/${against:0:2} ]] || fail "AGAINST: expected a kernel such as 01a, a step, or none, got \"$against\""
   mapfile -t others < <(kernels_of "${against:0:2}" | if [ ${#against} -eq 2 ]; then tail -n 1; else grep -xF -- "$against"; fi)
   if [ ${#others[@]} -gt 0 ]; then
     rows=("${others[@]}" "${rows[@]}")

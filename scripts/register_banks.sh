@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # How many registers the multiply-adds of a step's kernels read at once, from the machine code for sm_90a; needs nvcc and cuobjdump, no GPU.
-# A register file has two banks, even and odd numbers (docs/gpu.md). An operand that the instruction before marked .reuse in the same place is
+# A register file has two banks, even and odd numbers (docs/gpu_speed.md). An operand that the instruction before marked .reuse in the same place is
 # not read again; constants and uniform registers are no registers.
 # usage: scripts/register_banks.sh STEP >docs/results/GPU/banks-STEP.csv
 set -euo pipefail

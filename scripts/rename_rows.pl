@@ -63,7 +63,8 @@ my %hashes;
 sub hash_of {
     my ($root, $file) = @_;
     return $hashes{$root}{$file} //= do {
-        my $said = `cd '$root' && scripts/sources.pl hash '$file'`;
+        my ($where, $what) = map { s/'/'\\''/gr } $root, $file;
+        my $said = `cd '$where' && scripts/sources.pl hash '$what'`;
         $said =~ /^([0-9a-f]{12}) / or fail("$root/$file: expected a hash of scripts/sources.pl");
         $1;
     };

@@ -17,7 +17,7 @@ for tool in $tools; do
   case $tool in memcheck | racecheck | initcheck | synccheck) ;; *) fail "TOOL: expected memcheck, racecheck, initcheck or synccheck, got \"$tool\"" ;; esac
 done
 [ -n "${steps// /}" ] || fail "STEP: expected a step with GPU kernels, got none"
-for step in $steps; do [ -x "$build/$step" ] || fail "STEP: expected a step with GPU kernels, got \"$step\""; done
+for step in $steps; do [[ $step =~ ^[0-9][0-9]$ && -x $build/$step ]] || fail "STEP: expected a step with GPU kernels, got \"$step\""; done
 sanitizer=
 for candidate in compute-sanitizer "$(dirname "${NVCC:-nvcc}")/compute-sanitizer" /usr/local/cuda/bin/compute-sanitizer; do
   sanitizer=$(command -v "$candidate") && break

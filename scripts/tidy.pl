@@ -1,12 +1,14 @@
 #!/usr/bin/env perl
-# What a contributor's files must keep (CONTRIBUTING.md): lengths, includes without circles, nothing in common/ that knows a step, clang-format.
+# What a contributor's files must keep (CONTRIBUTING.md): lengths, includes without circles, nothing in common/ that knows a step, pages that can be read in
+# one sitting, clang-format.
 #
-# usage: scripts/tidy.pl CHECK ...    lengths | kernels | circles | steps | format; a line for each fault
+# usage: scripts/tidy.pl CHECK ...    lengths | kernels | circles | steps | pages | format; a line for each fault
 # To be run in the root of the repository. Exit status: 0 nothing found, 1 a fault, 2 bad input.
 use strict;
 use warnings;
 
-my ($most_lines, $most_kernel) = (350, 120);
+my ($most_lines, $most_kernel, $most_words) = (350, 120, 3500);
+my ($least_code, $most_code) = (8, 30);
 my @files = grep { -f && !-l } split /\n/, `git ls-files`;
 my @code = grep { /\.(c|h|cu|cuh|S)$/ } @files;
 my $faults = 0;
@@ -82,6 +84,20 @@ sub steps {
     }
 }
 
+# A page is one sitting, and the chapter of a step shows the core of a kernel, by the marker of scripts/fill_docs.pl. docs/results/ is for what is looked up.
+sub pages {
+    for my $path (grep { m{^(README|docs/[^/]+)\.md$} } @files) {
+        my @lines = lines_of($path);
+        my $text = join '', @lines;
+        my $words = () = $text =~ /\S+/g;
+        fault("$path: ${\ scalar @lines} lines, at most $most_lines") if @lines > $most_lines;
+        fault("$path: $words words, at most $most_words") if $words > $most_words;
+        next unless $path =~ m{^docs/0[1-7]_};
+        my @lengths = map { scalar(() = /\n/g) } $text =~ /^<!-- code: [^\n]* -->\n\n```\w*\n(.*?)^```\n\n<!-- end of code -->$/gms;
+        fault("$path: expected a block of $least_code to $most_code lines of a source (<!-- code: ... -->)") unless grep { $_ >= $least_code && $_ <= $most_code } @lengths;
+    }
+}
+
 # By version 14: others break other lines.
 sub format {
     my @styled = grep { !/\.S$/ } @code;
@@ -91,9 +107,9 @@ sub format {
     fault("$_: clang-format would change it (line " . (sort { $a <=> $b } keys %{ $lines{$_} })[0] . ')') for sort keys %lines;
 }
 
-my %checks = (lengths => \&lengths, kernels => \&kernels, circles => \&circles, steps => \&steps, format => \&format);
+my %checks = (lengths => \&lengths, kernels => \&kernels, circles => \&circles, steps => \&steps, pages => \&pages, format => \&format);
 for my $check (@ARGV) {
-    unless ($checks{$check}) { print STDERR "tidy.pl: expected lengths, kernels, circles, steps or format, got \"$check\"\n"; exit 2 }
+    unless ($checks{$check}) { print STDERR "tidy.pl: expected lengths, kernels, circles, steps, pages or format, got \"$check\"\n"; exit 2 }
     $checks{$check}->();
 }
 exit($faults ? 1 : 0);

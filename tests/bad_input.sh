@@ -23,7 +23,7 @@ refused '--shape: ic: expected an integer from 1 to 2147483647, got -3' --shape 
 refused '--shape: oc: expected a multiple of g2, got 7' --shape g2ic4ih5oc7kh3
 refused '--shape: kh: expected a filter of at most 5 pixels (ih5 padded by 0 on both sides), got 7' --shape ic4ih5oc7kh7
 refused '--shape: sh: expected an integer from 1 to 2147483647, got 0' --shape ic4ih5oc7kh3sh0
-refused '--shape: oh: expected 4 to 6 with ih5 kh3 ph1, got 50' --shape ic4ih5oc7oh50kh3ph1
+refused '--shape: oh: expected at least 4 with ih5 kh3 ph1, got 3' --shape ic4ih5oc7oh3kh3ph1
 refused '--shape: mb ic ih iw: expected sizes whose product in bytes fits 64 bits, got 2000000000 x 2000000000 x 64 x 64' --shape mb2000000000ic2000000000ih64oc1kh1
 refused "--shape: shape: $fields, got \"rubbish\"" --shape rubbish
 refused '--shape: shape: expected nothing after the problem, got "rubbish"' --shape 'ic4ih5oc7kh3 rubbish'
@@ -45,6 +45,7 @@ refused '--kernel: expected auto or kernels of this step (see --help), got "02a,
 refused '--pass, --dtype, --layout, --kernel: expected a combination that step 02 has a kernel for (see --help)' --kernel 02b --pass fprop
 refused '--seed: expected an integer from 0 to 9223372036854775807, got "x"' --seed x
 refused '--batch: expected an integer from 1 to 2147483647, got "0"' --batch 0
+refused '--mb: expected an integer from 1 to 2147483647, got "none"' --mb none
 refused '--random: expected an integer from 1 to 1000000, got "0"' --random 0
 out=$("$B/04" --random 2 --kernel 04e --batch 70000 --csv "$folder/o.csv" 2>&1 >/dev/null)
 ok "$([ $? -eq 2 ] && [ "$out" = '--random: expected to draw 2 problems that 04e can do, drew 0' ] && [ ! -e "$folder/o.csv" ] && echo 0 || echo 1)" "--random for a kernel that can do none: $out"
@@ -54,8 +55,18 @@ refused "$B/02: unrecognized option '--shapes'" --shapes ic1ih5oc1kh3
 out=$("$B/02" --shape 2>&1 >/dev/null)
 ok "$([ $? -eq 2 ] && [ "$out" = "$B/02: option '--shape' requires an argument" ] && echo 0 || echo 1)" "--shape without its string: $out"
 
+# A list of benchdnn's: what is passed over is counted, and the rest runs, with as many images as --mb says.
+printf '%s\n' '--dt=f32, \' '  f16 mb1ic1ih5oc1kh3n"a" mb2ic1ih5oc1kh3n"b"' '--dir=BWD_D' 'ic1iw5oc1kw3' >"$folder/suite"
+out=$("$B/02" --suite "$folder/suite" --mb 3 --list --pass fprop --kernel 02a 2>&1)
+[ "$(grep -E '^mb|passed' <<<"$out" | cut -d' ' -f1-3)" = "$folder/suite: 2 passed
+mb3ic1ih5oc1oh3kh3n\"a\"
+mb3ic1ih5oc1oh3kh3n\"b\"" ]
+ok $? "a list: two problems of three images, two passed over" || diag "$out"
+
 printf 'mb1ic1ih5oc1kh3\n# fine so far\nmb1ic1ih5oc1kh3sh0\n' >"$folder/suite"
 refused "--suite: $folder/suite:3: sh: expected an integer from 1 to 2147483647, got 0" --suite "$folder/suite"
+printf 'mb1ic1ih5oc1kh3\n# mb1ic1ih5oc1kh3 \0\n' >"$folder/suite"
+refused "--suite: $folder/suite:2: expected text, got a zero byte" --suite "$folder/suite"
 refused '--suite: no-such-suite: expected a readable file of benchdnn lines: No such file or directory' --suite no-such-suite
 refused "--suite: $folder: expected a readable file of benchdnn lines: Is a directory" --suite "$folder"
 
@@ -68,7 +79,9 @@ head -c 140 "$folder/y.npy" >"$folder/cut.npy"
 refused "$folder/cut.npy: truncated: expected 36 bytes of data, got 12" --shape mb1ic1ih5oc1kh3 --pass dgrad --dy "$folder/cut.npy" --out "$folder/o.npy"
 refused "$folder/y.npy: shape: expected (1, 1, 5, 5) for n,c,h,w, got (1, 1, 3, 3)" $shape --x "$folder/y.npy" --out "$folder/o.npy"
 sed 's/<f4/<f8/' "$folder/y.npy" >"$folder/f8.npy"
-refused "$folder/f8.npy: descr: expected '<f4' (fp32), got '<f8'" --shape mb1ic1ih5oc1kh3 --pass dgrad --dy "$folder/f8.npy" --out "$folder/o.npy"
+refused "$folder/f8.npy: descr: expected '<f4' (fp32), got '<f8' (NumPy: .astype('f4'))" --shape mb1ic1ih5oc1kh3 --pass dgrad --dy "$folder/f8.npy" --out "$folder/o.npy"
+sed 's/False/True /' "$folder/y.npy" >"$folder/order.npy"
+refused "$folder/order.npy: fortran_order: expected False (C order; NumPy: np.ascontiguousarray)" --shape mb1ic1ih5oc1kh3 --pass dgrad --dy "$folder/order.npy" --out "$folder/o.npy"
 # Data that is no data: the element is named. Data whose sums no fp32 can hold: nothing could be verified.
 npy() { perl -e 'my $h = shift; print "\x93NUMPY\x01\x00\x76\x00", sprintf("%-117s\n", $h), pack("f<*", @ARGV)' "{'descr': '<f4', 'fortran_order': False, 'shape': ($1), }" "${@:2}"; }
 npy '1, 1, 2, 2' 1 2 nan 4 >"$folder/nan.npy"
@@ -81,6 +94,31 @@ refused '--x, --w, --dy: expected data whose sums stay below 3.40282e+38 in magn
 refused "$folder/nan.npy: expected finite numbers, got nan at (n,c,h,w) = (0,0,1,0)" --shape mb1ic1ih2oc1kh1 --pass fprop --kernel 02a --x "$folder/nan.npy" --verify device
 refused '--x, --w, --dy: expected data whose sums stay below 3.40282e+38 in magnitude (fp32), they reach inf' --shape mb1ic1ih2oc1kh1 --pass fprop --kernel 02a --x "$folder/huge.npy" --w "$folder/huge_w.npy" --verify device
 refused '--verify: expected host or device, got "gpu"' --verify gpu
+# A pipe is read, if there is somebody who writes; without, it would be waited for.
+mkfifo "$folder/fifo"
+alone="nobody writes into this pipe (a regular file or a pipe with a writer is right)"
+out=$(timeout 20 "$B/02" --suite "$folder/fifo" 2>&1 >/dev/null)
+ok "$([ $? -eq 2 ] && [ "$out" = "--suite: $folder/fifo: expected a readable file of benchdnn lines: $alone" ] && echo 0 || echo 1)" "--suite FIFO: $out"
+# shellcheck disable=SC2086 # several words
+out=$(timeout 20 "$B/02" $shape --x "$folder/fifo" 2>&1 >/dev/null)
+ok "$([ $? -eq 2 ] && [ "$out" = "$folder/fifo: expected a readable .npy file: $alone" ] && echo 0 || echo 1)" "--x FIFO: $out"
+echo mb1ic1ih5oc1kh3 >"$folder/suite"
+npy '1, 1, 5, 5' {1..25} >"$folder/x.npy"
+one='--pass fprop --kernel 02a --no-time'
+reads() { # TEXT COMMAND...: one kernel was right
+  local text=$1
+  shift
+  timeout 20 "$@" 2>&1 | grep -q '^1 right, 0 wrong, 0 skipped$'
+  ok "${PIPESTATUS[1]}" "$text"
+}
+reads '--suite <(LIST)' "$B/02" $one --suite <(cat "$folder/suite")
+reads '--suite /dev/stdin, a pipe' "$B/02" $one --suite /dev/stdin < <(cat "$folder/suite")
+reads '--suite /dev/stdin, a file' "$B/02" $one --suite /dev/stdin <"$folder/suite"
+reads '--x <(ARRAY)' "$B/02" $one --shape mb1ic1ih5oc1kh3 --x <(cat "$folder/x.npy")
+(sleep 0.2 && cat "$folder/suite" >"$folder/fifo") &
+reads '--suite FIFO with a writer that comes a little later' "$B/02" $one --suite "$folder/fifo"
+(exec >"$folder/fifo" && sleep 1.3 && cat "$folder/suite") &
+reads '... and with one that takes its time to write' "$B/02" $one --suite "$folder/fifo"
 beside='--cudnn-fused: expected forward convolutions without --fuse, timed beside cuDNN (no --no-cudnn, --no-time or --exact)'
 refused "$beside" --cudnn-fused --no-cudnn
 refused "$beside" --no-time --cudnn-fused
@@ -94,7 +132,7 @@ out=$("$B/02" --csv "$folder" 2>&1 >/dev/null)
 ok "$([ $? -eq 2 ] && [ "$out" = "--csv: $folder: cannot write: Is a directory" ] && echo 0 || echo 1)" "$out"
 refused '--dy: expected one of the tensors that fprop reads (--x, --w)' $shape --dy "$folder/y.npy"
 refused '--dy: expected one of the tensors that transposed reads (--x, --w)' --shape mb1ic1ih5oc1kh3 --pass transposed --dy "$folder/y.npy"
-refused '--shape: oh: expected 5 to 7 with ih11 kh5 ph2, got 4' --pass transposed --shape mb1ic8ih11oc16oh4kh5sh2ph2
+refused '--shape: oh: expected at least 5 with ih11 kh5 ph2, got 4' --pass transposed --shape mb1ic8ih11oc16oh4kh5sh2ph2
 refused "$beside" --cudnn-fused --pass transposed
 refused '--fuse: expected --pass fprop, dgrad or transposed, got "wgrad"' --pass wgrad --fuse bias
 refused '--x, --w, --dy: expected one --shape and one --pass with a .npy file' --x "$folder/y.npy"

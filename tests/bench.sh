@@ -16,6 +16,20 @@ runs() {
 }
 runs dense '[1/3] step 01 [2/3] step 04 [3/3] step 06 '
 runs depthwise '[1/3] step 01 [2/3] step 04 [3/3] step 06 '
+# What cannot be read is refused in a line, before an earlier result is lost.
+mkdir -p "$T/build/cuda" && for main in 0?_*/main.c; do ln -sf "$built/${main%%_*}" "$T/build/cuda/"; done
+refused() { # WANTED SCRIPT ARGUMENTS...
+  touch "$T"/build/results/{01,04,06}-{rubbish,dense,batch}.{csv,json,log}
+  find "$T/build/results" -type f | sort >"$T/before"
+  out=$(cd "$T" && COUNT= "scripts/$2" "${@:3}" 2>&1)
+  [ $? -eq 2 ] && [[ $out == $1 ]] && [ "$(wc -l <<<"$out")" -eq 1 ] && find "$T/build/results" -type f | sort | cmp -s - "$T/before"
+  ok $? "$2 ${*:4}: $out"
+}
+refused '--suite: rubbish: expected a readable file of benchdnn lines: *' bench.sh "$built" rubbish
+refused '--suite: a|b|--help: expected a readable file *' bench.sh "$built" 'a|b|--help'
+refused "*: unrecognized option '--rubbish'" bench.sh "$built" dense --rubbish
+refused '--shape: kh: expected a filter of at most 5 pixels *' batch.sh build/cuda ic1ih5oc1kh9
+refused '--pass: expected fprop, *, got "sideways"' batch.sh build/cuda ic1ih5oc1kh3 sideways
 if [ "${B##*/}" = emu ]; then
   counted=$PWD/build/count
   (cd "$T" && COUNT=$counted scripts/bench.sh "$built" dense >said 2>&1)

@@ -1,4 +1,4 @@
-# Step 06's kernels that may begin before the kernel before them has ended (tests/early.c), under the checker: as they are no report, in any order; with their waits
+# Kernels of steps 06 and 07 that may begin before the kernel before them has ended (tests/early.c), under the checker: as they are no report, in any order; with their waits
 # taken out, all or the producers' alone, every access that is too early is found, at its line.
 . tests/tap.inc
 emulator_only 'the checker is part of the emulator'
@@ -14,7 +14,7 @@ for seed in 0 1 2 3; do
   EMU_SEED=$seed build/check/tests/early all all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
   ok $? "the kernels as they are: no report, both launches right (seed $seed)" || head -n 5 "$folder/log" | sed 's/^/# /'
 done
-for layer in 06f 06g 06h 06j 06l 06k 06m; do # these have blocks that take several tiles
+for layer in 06f 06g 06h 06j 06l 06k 06m 06s 06t 06u 06u-classes 06v 07a 07b; do # these have blocks that take several tiles
   EMU_SMS=1 build/check/tests/early $layer all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
   ok $? "$layer, one block takes all tiles" || head -n 5 "$folder/log" | sed 's/^/# /'
 done
@@ -24,14 +24,18 @@ declare -A edits=([all]='s/ptx_griddepcontrol_wait\(\);/{}/' [producer]='/^   /s
 without() {
   local name=$2-$1 others=() other
   for other in "$step"/*.cu; do [ "$other" = "$step/$2.cu" ] || others+=("build/check/$other.o"); done
+  others+=(build/check/07_fusion/*.cu.o "$B"/07_fusion/kernels.c.o "$B"/07_fusion/kernel_sources.c.o)
   "$REWRITE" "$folder/$name.cu" "$folder/$name.cpp" && $COMPILE "$folder/$name.cpp" -o "$folder/$name.o" &&
     $LINK -rdynamic -o "$folder/$name" "$folder/$name.o" "$B"/tests/early.c.o "$B/$step"/kernels.c.o "$B/$step"/kernel_sources.c.o "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
 }
 export -f without
-sources=(f_persistent g_window h_stream i_few j_dgrad l_wgrad k_strides m_window_wgrad n_pairs)
+sources=(f_persistent g_window h_stream i_few j_dgrad l_wgrad k_strides m_window_wgrad n_pairs s_first t_first_wgrad u_groups v_groups_wgrad)
+declare -A only=([s_first]='ROW_OF(16)' [t_first_wgrad]='ROW_OF(3, 24, 1)' [u_groups]='ROW_OF(256)') # of the table of instances: the rest takes the compiler long
 for waits in all producer; do
   for source in "${sources[@]}"; do
     sed -E "${edits[$waits]}" "$step/$source.cu" >"$folder/$source-$waits.cu"
+    cmp -s "$folder/$source-$waits.cu" "$step/$source.cu" && continue
+    [ ! "${only[$source]}" ] || sed -i -E "s/^(static const instance instances.*= \{)ROW_OF.*/\1${only[$source]}};/" "$folder/$source-$waits.cu"
     echo "$waits" "$source"
   done
 done | xargs -P 2 -L 1 bash -c 'without "$1" "$2" >"$folder/$2-$1.log" 2>&1' _
@@ -62,4 +66,18 @@ found producer 06m m_window_wgrad filters '&gradients, \{' 'wrote it'
 found producer 06n n_pairs image '&windows, from, tap' 'wrote it'
 found producer 06n n_pairs filters '&gradients, \{' 'wrote it'
 EMU_SMS=132 found all 06m m_window_wgrad image 'part = from\[' 'wrote it'
+found all 06s s_first image 'ptx_bulk_load\(to' 'wrote it'
+found all 06s s_first filters '__half_as_ushort\(w\[|shift \* p.stride_w' 'wrote it'
+found all 06s s_first over 'ptx_tensor_store\(&results, ' 'read it'
+found all 06t t_first_wgrad image 'ptx_bulk_load\(to' 'wrote it'
+found all 06t t_first_wgrad filters '&gradients, \{' 'wrote it'
+for layer in 06u 06u-classes; do
+  for waits in all producer; do found $waits $layer u_groups image '&halos.of\[plane\], \{' 'wrote it'; done
+  found all $layer u_groups filters '= \*\(const uint4 \*\)\(from|= from\[i\]' 'wrote it'
+  found all $layer u_groups over 'ptx_tensor_store\(&results' 'read it'
+done
+found producer 06v v_groups_wgrad image '&halos.of\[plane\], \{' 'wrote it'
+found producer 06v v_groups_wgrad filters '&gradients, \{' 'wrote it'
+for layer in 06t:t_first_wgrad 06v:v_groups_wgrad; do found all ${layer%:*} ${layer#*:} over 'to\[\(k|parts\[' 'wrote it'; done
+found all 06w f_persistent image 'windows, \{' 'wrote it'
 done_testing

@@ -13,7 +13,7 @@ export B REWRITE COMPILE LINK folder
 # (of several, separated by |, one); KIND "divergent" and "shared" are the emulator's own reports, "result" is left to the verification,
 # "none" must be clean. A step's kernel runs the nasty list, or with these arguments, on one multiprocessor or, if they begin so, on sms=N. A header is HEADER@SOURCE: of the
 # source that includes it.
-cases=()
+cases=() only=''
 plant() {
   local name=$1 source=${2%@*} edit=$3
   cp "$source" "$folder/$name.cu"
@@ -22,6 +22,7 @@ plant() {
   printf '%s\n' "$4" "$5" "$6" >"$folder/$name.expect"
   echo "${7:---suite nasty}" >"$folder/$name.arguments"
   if [ "$4" = none ]; then echo same; elif cmp -s "$source" "$folder/$name.cu"; then echo same; else echo changed; fi >"$folder/$name.edited"
+  [ ! "$only" ] || sed -i -E "s/^(static const instance instances.*= \{)ROW_OF.*/\1$only};/" "$folder/$name.cu"
   cases+=("$name")
 }
 
@@ -124,6 +125,47 @@ plant strides_tap $classes 's/from.h.first \+ r \* t.h.step/from.h.first + r/' r
 plant strides_zeros $classes 's/column\].taps > 0\) continue/column].taps >= 0) continue/' result '' '06k: a class without taps that nobody writes' '--pass dgrad --shape mb1ic64ih8oc64oh4kh1sh2 --kernel 06k'
 plant strides_column $classes 's/ \&\& w < p.W//' said 'race|out-of-bounds' '06k: a column that the last class lacks is stored into the next row' "$strides"
 plant strides_meet $classes '/nobody reads the tile before/d' said 'race' '06k: results written where others still read the tile before' "$strides"
+# 06s to 06v: rows of pairs, groups side by side; `only`: of the table of instances one row, which compiles in a third of the time.
+only='ROW_OF(16)' pairs='--pass fprop --kernel 06s --shape mb4ic3ih16oc64oh8kh7sh2ph3'
+first=06_tensorcore_fp16/s_first.cu
+plant first_apart $first 's/\(at\[2 \* step \+ 1\] - at\[2 \* step\]\) >> 4/8/' result '' '06s: the second pair of a step eight pairs on' "$pairs"
+plant first_pairs $first '/written by threads, read by wgmma/d' said 'proxy' '06s: no fence between pairs and products' "$pairs"
+plant first_filters $first 's/^  ptx_fence_proxy_async\(\);$//' said 'proxy' '06s: no fence between filters and products' "$pairs"
+plant first_raw $first '/^      ptx_bar_sync\(4, THREADS\);/d' said 'race|uninitialised' '06s: x filled again that other warps still make pairs of' "$pairs"
+plant first_stage $first 's/^    ptx_mbarrier_wait\(r.full.*/&\n    if (threadIdx.x % 32 == 0) ptx_mbarrier_arrive(r.empty + 8 * s.stage);\n    __syncwarp();/; /^    if \(threadIdx.x % 32 == 0\) ptx_mbarrier_arrive/d' said 'race' '06s: a stage given back before it is multiplied' "$pairs"
+plant first_box $first 's/wait_read<BOXES - 1>/wait_read<BOXES>/' said 'race' '06s: results written over a box that still leaves' "$pairs"
+plant first_fold $first 's/ - shift \* p.stride_w;/;/' result '' '06s: the second result of a position with the filters of the first' '--pass fprop --kernel 06s --shape mb1ic3ih8oc8kh3ph1'
+plant first_plane $first 's/\(plane \* t->in.slots \+ pair/(pair/' result '' '06s: all pairs from the first plane' '--pass fprop --kernel 06s --shape mb1ic3ih16oc8oh4kh4sh4'
+only='ROW_OF(2, 16, 1)' gradient='--pass wgrad --kernel 06t --shape mb4ic3ih16oc64oh8kh3sh2ph1'
+wgrad=06_tensorcore_fp16/t_first_wgrad.cu
+plant columns_apart $wgrad 's/8 \* PAIR, PAIR, PTX_SWIZZLE_NONE/PAIR, 8 * PAIR, PTX_SWIZZLE_NONE/' result '' '06t: the next columns where the next positions lie' "$gradient"
+plant columns_pairs $wgrad '/written by threads, read by wgmma/d' said 'proxy' '06t: no fence between pairs and products' "$gradient"
+plant columns_raw $wgrad '/^      ptx_bar_sync\(4, THREADS\);/d' said 'race|uninitialised' '06t: x filled again that other warps still make pairs of' "$gradient"
+plant columns_stage $wgrad 's/^    ptx_wgmma_wait<0>\(\);$//' said 'race|nobody has waited' '06t: a stage given back while it is multiplied' "$gradient"
+plant columns_parts $wgrad 's/\(int64_t\)split \* t.in.fold \+ fold/(int64_t)fold/' said 'block-race|uninitialised' '06t: sums of all blocks in the same place' "sms=8 $gradient"
+plant columns_fold $wgrad 's/mine->cut.splits \* mine->cut.in.fold, \(const/mine->cut.splits, (const/' result '' '06t: half of the parts not added' '--pass wgrad --kernel 06t --shape mb1ic3ih8oc8kh3ph1'
+only='{64, {group_kernel<64, false>}}, {256, {}}' side='--pass fprop --kernel 06u --shape g8mb5ic64ih8oc64oh4kh3sh2ph1' back='--pass dgrad --kernel 06u --shape g8mb5ic64ih8oc64oh4kh3sh2ph1'
+groups=06_tensorcore_fp16/u_groups.cu
+plant groups_other $groups 's/divide\(k, t.by_group\) \* group_c/(divide(k, t.by_group) ^ 1) * group_c/' result '' '06u: filters in the columns of another group' "$side"
+plant groups_zeros $groups 's/\(\(uint4 \*\)filters\)\[i\] = uint4\(\)/(void)i/' said 'uninitialised' '06u: no zeros between groups' "$side"
+plant groups_fence $groups 's/^  ptx_fence_proxy_async\(\);$//' said 'proxy' '06u: no fence between filters and products' "$side"
+plant groups_plane $groups 's/\(dgrad \? 0 : plane\) \*/(dgrad ? 0 : plane ^ 1) */' result '' '06u: a tap reads the next plane' "$side"
+plant groups_stage $groups 's/if \(c == t.classes - 1\) ptx_bulk_wait_read<0>\(\);//' said 'race|may still read' '06u: a stage given back from which results still leave' "$side"
+plant groups_behind $groups 's/^      \*\(uint4 \*\)\(shared \+ p.R.*/      (void)i;/' said 'uninitialised' '06u: nothing behind the boxes' "$side"
+only='{256, {NULL, group_kernel<256, true>}}'
+plant groups_class $groups '/the class before has left/d' said 'race' '06u: results of a class over those of the class before' "$back"
+only='{120, {NULL, group_kernel<120, true>}}, {256, {}}'
+plant groups_box $groups '/if \(t->classes > 1\) return/d' said 'out-of-bounds|race|uninitialised' '06u: a box of more than its pixels' '--pass dgrad --kernel 06u --shape g8mb5ic32ih9iw16oc32oh9ow6kh2kw7sh2sw2dh2dw0ph6pw1'
+only='' gradient='--pass wgrad --kernel 06v --shape g8mb12ic64ih9oc64kh3ph1'
+wgrad=06_tensorcore_fp16/v_groups_wgrad.cu
+plant diagonal_taps $wgrad 's/ROW_OF_TAPS \? p.dil_w \* ROW/ROW_OF_TAPS ? 2 * p.dil_w * ROW/' result '' '06v: the next tap two pixels on' "$gradient"
+plant diagonal_group $wgrad 's/ - group \* group_c;/ - (group ^ 1) * group_c;/' result '' '06v: the block beside the diagonal' "$gradient"
+plant diagonal_ring $wgrad 's/^      ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06v: a stage filled again that the products under way still read' "$gradient"
+plant diagonal_zeros $wgrad '/gradient_bytes . 16 . threadIdx/d' said 'uninitialised' '06v: nothing behind dy' "$gradient"
+plant diagonal_plane $wgrad 's/row.residue \* p->stride_w \+ column.residue/column.residue * p->stride_w + row.residue/' result '' '06v: rows and columns of the planes exchanged' '--pass wgrad --kernel 06v --shape g8mb1ic64ih9oc64oh5kh3sh2ph1'
+plant diagonal_parts $wgrad 's/\(int64_t\)split \* p.K \+ first_k/(int64_t)first_k/' said 'block-race|uninitialised' '06v: sums of all blocks in the same place' "sms=8 $gradient"
+plant diagonal_wait 06_tensorcore_fp16/whole_parts.cuh@$wgrad '/the parts are there/d' said 'overlap' '06v: parts read before they are there' "$gradient"
+plant diagonal_past $wgrad 's/ROW_OF_TAPS \? taps - TAPS : taps - 1/taps - 1/' said 'uninitialised|out-of-bounds' '06v: a row of taps past the last' '--pass wgrad --kernel 06v --shape g2mb1ic16ih4iw16oc16oh4ow12kh1kw3dh0dw2ph0pw1'
 
 # Compiles and runs one case; its exit status, stdout and stderr stay in the folder.
 run_case() {

@@ -20,13 +20,14 @@ clean() {
 
 for main in [0-9][0-9]_*/main.c; do
   step=${main%%_*}
-  [ "$step" = 00 ] && continue
+  [ "$step" = 00 ] || [ "$step" = 07 ] && continue # 07: kernels for channels in eights, below
   # By nasty, random shapes and edges: the laptop suite's larger ones take long, and show no more.
   shapes=100 shuffled=30
   [ "$step" = 05 ] && shapes=40 shuffled=12
   drawn_for=()
   [ "$step" = 06 ] && shapes=12 shuffled=6 drawn_for=(--kernel 06p,06q,06r) # each, as they can do hardly any problem that is drawn for all kernels
   clean "$step" "the nasty list" --suite nasty
+  clean "$step" "windows behind the image" --suite tests/end_padding --exact
   clean "$step" "$shapes random shapes" "${drawn_for[@]}" --random $shapes --seed 21
   for seed in 1 2; do EMU_SEED=$seed clean "$step" "a shuffled order of blocks and lanes ($seed)" "${drawn_for[@]}" --random $shuffled --seed $((30 + seed)); done
 done
@@ -42,15 +43,26 @@ clean 04 "pictures" --suite tests/pictures --kernel 04f
 clean 04 "depthwise layers in fp16" --suite tests/depthwise --dtype fp16
 clean 06 "depthwise layers" --suite tests/depthwise
 clean 06 "dense layers" --suite hopper --pass fprop
-EMU_SEED=1 clean 06 "dense layers in a shuffled order" --suite hopper --pass fprop
-for sms in 1 132; do EMU_SEED=$((sms + 1)) EMU_SMS=$sms clean 06 "$sms multiprocessors, in other orders" --suite hopper --pass fprop --kernel 06f,06g,06h,06i; done
-for seed in '' 1; do EMU_SEED=$seed clean 06 "dense layers, the filters' gradient, order '$seed'" --suite hopper --pass wgrad; done
-for sms in 1 132; do EMU_SMS=$sms clean 06 "$sms multiprocessors, the filters' gradient" --suite hopper --pass wgrad --kernel 06l,06m"$([ $sms = 1 ] || echo ,06n)"; done
+EMU_SEED=1 clean 06 "dense layers in a shuffled order" --suite tests/orders --pass fprop
+for sms in 1 132; do EMU_SEED=$((sms + 1)) EMU_SMS=$sms clean 06 "$sms multiprocessors, in other orders" --suite tests/orders --pass fprop --kernel 06f,06g,06h,06i; done
+clean 06 "dense layers, the filters' gradient" --suite hopper --pass wgrad
+EMU_SEED=1 clean 06 "the filters' gradient in a shuffled order" --suite tests/orders --pass wgrad
+for sms in 1 132; do EMU_SMS=$sms clean 06 "$sms multiprocessors, the filters' gradient" --suite tests/orders --pass wgrad --kernel 06l,06m"$([ $sms = 1 ] || echo ,06n)"; done
 EMU_SMS=1 clean 06 "every number of pixels of a product" --suite tests/widths --pass fprop --kernel 06f,06g,06h
-for seed in 0 1; do EMU_SEED=$seed clean 06 "gradients of dense layers, order $seed" --suite hopper --pass dgrad; done
-for sms in 1 132; do EMU_SEED=$((sms + 1)) EMU_SMS=$sms clean 06 "gradients, $sms multiprocessors, in other orders" --suite hopper --pass dgrad --kernel 06g,06i,06j,06k; done
+clean 06 "gradients of dense layers" --suite hopper --pass dgrad
+EMU_SEED=1 clean 06 "gradients of dense layers in a shuffled order" --suite tests/orders --pass dgrad
+for sms in 1 132; do EMU_SEED=$((sms + 1)) EMU_SMS=$sms clean 06 "gradients, $sms multiprocessors, in other orders" --suite tests/orders --pass dgrad --kernel 06g,06i,06j,06k; done
 EMU_SMS=1 clean 06 "products of 06g turned" --suite tests/widths --pass dgrad --kernel 06g
 EMU_SMS=1 clean 06 "every number of pixels of a product of 06j and 06k" --suite tests/widths_dgrad --pass dgrad --kernel 06j,06k
+EMU_SEED=2 EMU_SMS=1 clean 06 "first layers, one multiprocessor" --suite tests/first --kernel 06s,06t
+EMU_SEED=1 EMU_SMS=1 clean 06 "groups, one multiprocessor" --suite tests/groups --kernel 06u,06v
+for suite in first groups; do EMU_SMS=132 clean 06 "$suite, 132 multiprocessors, the filters' gradient" --suite tests/$suite --kernel 06t,06v --pass wgrad; done
+clean 06 "patches" --suite tests/patches --kernel 06w
+EMU_SEED=3 clean 06 "first layers and groups at random" --random 4 --seed 21 --kernel 06s,06t,06u,06v
+for fuse in '' scale,bias,residual,relu; do
+  for sms in 1 132; do EMU_SEED=$sms EMU_SMS=$sms clean 07 "dense layers, $sms multiprocessors, epilogue: ${fuse:-none}" --suite tests/orders --pass fprop --exact ${fuse:+--fuse $fuse}; done
+done
+clean 07 "dense layers, an exponential behind them" --suite hopper --pass fprop --fuse residual,gelu
 clean 04 "depthwise layers in fp32" --suite tests/depthwise --dtype fp32 --kernel 04j,04k
 
 each_edge clean

@@ -1,5 +1,6 @@
 /* The counts of steps 01 and 02 against an enumeration that knows nothing of the counter: for every warp and every step of the loops, the
- * lanes that are inside the image, and the sectors of 32 bytes that their elements lie in. Runs build/count/01 and 02. */
+ * lanes that are inside the image, the sectors of 32 bytes that their elements lie in, and how many of these each of the 32 banks has to give. Runs
+ * build/count/01 and 02. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ typedef struct step {
 } step;
 
 typedef struct counts {
-  long long requests, lanes, sectors;
+  long long requests, lanes, sectors, wavefronts;
 } counts;
 
 /* ---- the formulas of the kernels, thread by thread ---- */
@@ -83,15 +84,19 @@ static step step_of(const shape *p, pass what, const int at[4], int i) {
 
 static void add_request(counts *c, const int64_t element[], int lanes) {
   int64_t sector[32];
-  int n = 0;
+  int n = 0, fullest = 0, of_bank[32] = {0};
   for (int i = 0; i < lanes; i++) {
-    bool seen = false;
+    bool seen = false, same = false;
     for (int j = 0; j < n; j++) seen |= sector[j] == element[i] / 8;
     if (!seen) sector[n++] = element[i] / 8;
+    for (int j = 0; j < i; j++) same |= element[j] == element[i];
+    const int there = of_bank[element[i] % 32] += !same;
+    if (there > fullest) fullest = there;
   }
   c->requests += lanes > 0;
   c->lanes += lanes;
   c->sectors += n;
+  c->wavefronts += fullest;
 }
 
 /* Loads of both inputs and the store, for one thread per output. */
@@ -161,13 +166,14 @@ static bool counted(const char *program, const shape *p, const char *kernel, con
            p->text, kernel, pass_name);
   bool found = false;
   FILE *f = system(command) == 0 ? fopen(json, "r") : NULL;
-  *c = (counts){0, 0, 0};
+  *c = (counts){0, 0, 0, 0};
   while (f && fgets(line, sizeof line, f)) {
     if (field(line, "\"kind\": \"")[0] != kind || strncmp(field(line, "\"array\": \""), name, strlen(name)) != 0) continue;
     found = true;
     c->requests += atoll(field(line, "\"requests\": "));
     c->lanes += atoll(field(line, "\"lanes\": "));
     c->sectors += atoll(field(line, "\"sectors\": "));
+    c->wavefronts += atoll(field(line, "\"wavefronts\": "));
   }
   if (f) fclose(f);
   unlink(json);
@@ -177,19 +183,19 @@ static bool counted(const char *program, const shape *p, const char *kernel, con
 static void compare(const char *program, const shape *p, const char *kernel, pass what) {
   static const char *const pass_name[] = {"fprop", "dgrad", "wgrad"}, *const name[] = {"x", "w", "y"};
   static const array touched[3][3] = {{X, W, Y}, {Y, W, X}, {Y, X, W}};
-  counts want[3] = {{0, 0, 0}};
+  counts want[3] = {{0, 0, 0, 0}};
   if (kernel[2] == 'b') expect_warp(p, want);
   else expect(p, what, program[1] == '1', want);
   for (int i = 0; i < 3; i++) {
     const char *array_name = name[touched[what][i]];
     counts got;
     const bool found = counted(program, p, kernel, pass_name[what], i < 2 ? 'l' : 's', array_name, &got);
-    ok(found && memcmp(&got, &want[i], sizeof got) == 0, "%s %s, %s, %s of %s: %lld requests, %.2f lanes, %.2f sectors each", kernel, pass_name[what], p->text,
-       i < 2 ? "loads" : "stores", array_name, want[i].requests, (double)want[i].lanes / (double)want[i].requests,
-       (double)want[i].sectors / (double)want[i].requests);
+    ok(found && memcmp(&got, &want[i], sizeof got) == 0, "%s %s, %s, %s of %s: %lld requests, %.2f lanes, %.2f sectors, %.2f wavefronts each", kernel,
+       pass_name[what], p->text, i < 2 ? "loads" : "stores", array_name, want[i].requests, (double)want[i].lanes / (double)want[i].requests,
+       (double)want[i].sectors / (double)want[i].requests, (double)want[i].wavefronts / (double)want[i].requests);
     if (found && memcmp(&got, &want[i], sizeof got) != 0)
-      diag("counted %lld requests, %lld lanes, %lld sectors; expected %lld, %lld, %lld", got.requests, got.lanes, got.sectors, want[i].requests, want[i].lanes,
-           want[i].sectors);
+      diag("counted %lld requests, %lld lanes, %lld sectors, %lld wavefronts; expected %lld, %lld, %lld, %lld", got.requests, got.lanes, got.sectors,
+           got.wavefronts, want[i].requests, want[i].lanes, want[i].sectors, want[i].wavefronts);
   }
 }
 

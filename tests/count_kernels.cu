@@ -3,7 +3,9 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "common/tools/calibrate/l1_stride.cuh"
 #include "tests/tap.h"
 
 /* One warp column by column: a store of a row has the lanes in 32 banks; a load of a column in one bank with a pitch of 32, in 32 with 33. */
@@ -74,6 +76,10 @@ __global__ void skipping(const float *x, float *y) {
   y[threadIdx.x] = sum;
 }
 
+/* Rows of 16 floats: a lane reads 8, 16 bytes of its row. */
+__global__ void rows2(const float2 *x, float *y) { y[threadIdx.x] = x[8 * threadIdx.x].y; }
+__global__ void rows4(const float4 *x, float *y) { y[threadIdx.x] = x[4 * threadIdx.x].w; }
+
 __global__ void adding(float *total) { atomicAdd(total, 1.0f); }
 
 /* ---- results ---- */
@@ -105,6 +111,16 @@ static float column_sum(int lane) {
   float sum = 0;
   for (int i = 0; i < 32; i++) sum += i == lane ? 0 : x[32 * i + lane];
   return sum;
+}
+
+/* Whether the probe of L1 has found in this lane what it should: the bits of 16 floats, 32 apart, in one word. */
+static bool has_each_32nd(int lane, int stride) {
+  unsigned want = 0, word;
+  for (int i = 0; i < L1_LOADS; i++) {
+    memcpy(&word, &x[lane * stride + 32 * i], sizeof word);
+    want ^= word;
+  }
+  return memcmp(&y[lane], &want, sizeof want) == 0;
 }
 
 int main() {
@@ -139,6 +155,19 @@ int main() {
   EXPECT(32, column_sum(i), "a step left out");
   copy_async<<<1, 64>>>((const float4 *)dx, (float4 *)dy);
   EXPECT(256, i < 128 ? x[i] : 0, "asynchronous copies");
+  rows2<<<1, 32>>>((const float2 *)dx, dy);
+  EXPECT(32, x[16 * i + 1], "rows of 64 bytes, 8 of each");
+  rows4<<<1, 32>>>((const float4 *)dx, dy);
+  EXPECT(32, x[16 * i + 3], "rows of 64 bytes, 16 of each");
+  static const int strides[] = {1, 2, 4, 8, 9, 16, 32, 33};
+  for (size_t i = 0; i < sizeof strides / sizeof *strides; i++) {
+    const int stride = strides[i]; /* so many bytes of shared memory, too: launches that are alike are counted once */
+    l1_stride_kernel<<<1, 32, stride>>>((const unsigned *)dx, (unsigned *)dy, stride, 1);
+    result(cudaGetLastError());
+    int wrong = 0;
+    for (int lane = 0; lane < 32; lane++) wrong += !has_each_32nd(lane, stride);
+    ok(wrong == 0, "the probe of L1, stride %d", stride);
+  }
   cudaMemset(dy, 0, sizeof y);
   adding<<<3, 32>>>(dy);
   EXPECT(1, 96, "atomics");

@@ -74,6 +74,8 @@ bad 'a fit to nothing' --read "$T/b.csv" --fit three
 bad 'choices without times' --choices
 bad 'a fit without times' --fit resnet50
 sed '3s/,125,125,125$/,125/' "$T/b.csv" >"$T/short.csv"
+sed '2s/,[0-9.]*$/,inf/' "$T/a.csv" >"$T/inf.csv"
+bad 'a time without end' --read "$T/inf.csv"
 bad 'a row that is cut off' --read "$T/short.csv"
 "$tool" --read "$T/short.csv" 2>&1 | grep -q 'short.csv:3: expected'
 ok $? 'with the number of its line'

@@ -1,7 +1,7 @@
 # The docs show what their markers stand for now.
 . tests/tap.inc
 emulator_only 'the commands of the docs use the emulator'
-for file in README.md docs/*.md --tables; do
+for file in README.md docs/*.md docs/results/*.md --tables; do
   stale=$(scripts/fill_docs.pl --check "$file" 2>&1)
   ok $? "$file is up to date"
   [ -z "$stale" ] || diag "$stale"

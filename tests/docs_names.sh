@@ -1,8 +1,8 @@
 # The docs name files, functions, kernels, commands and options that exist.
 . tests/tap.inc
-all=$(scripts/check_names.pl README.md docs/*.md)
+all=$(scripts/check_names.pl README.md docs/*.md docs/results/*.md)
 status=$?
-for file in README.md docs/*.md; do
+for file in README.md docs/*.md docs/results/*.md; do
   missing=$(grep "^$file:" <<<"$all")
   [ -z "$missing" ]
   ok $? "$file names what exists" || diag "$missing"

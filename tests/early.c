@@ -14,22 +14,33 @@
 #include "common/harness/timing.h"
 #include "tests/tap.h"
 
-extern const conv_step step_06;
+extern const conv_step step_06, step_07;
 
-/* K = C, P = H, Q = W, and N H W = K R S: image, filters and result have the same number of elements, so that a result can be the next launch's either. */
+/* K = C, P = H, Q = W, and N H W = K R S, or as many by a stride: image, filters and result have the same number of elements, so that a result can be the next
+ * launch's either. */
 static const struct layer {
   const char *name, *kernel, *shape, *words; /* words: of what the plan says */
+  conv_pass pass;
 } layers[] = {
-    {"06f", "06f", "mb1ic64ih24oc64kh3ph1", ""},
-    {"06g", "06g", "mb1ic64ih24oc64kh3ph1", ""},
-    {"06h", "06h", "mb1ic64ih24oc64kh3ph1", ""},
-    {"06i", "06i", "mb1ic64ih8oc64kh1", "by 1 block each"},
-    {"06i-cluster", "06i", "mb2ic8ih6oc8kh3ph1", "blocks each"},
-    {"06j", "06j", "mb1ic64ih24oc64kh3ph1", ""},
-    {"06l", "06l", "mb1ic64ih40oc64kh5ph2", ""},
-    {"06k", "06k", "mb1ic64ih24oc64kh3ph1", ""},
-    {"06m", "06m", "mb1ic64ih24oc64kh3ph1", ""},
-    {"06n", "06n", "mb1ic64ih40oc64kh5ph2", ""},
+    {"06f", "06f", "mb1ic64ih24oc64kh3ph1", "", PASS_FPROP},
+    {"06g", "06g", "mb1ic64ih24oc64kh3ph1", "", PASS_FPROP},
+    {"06h", "06h", "mb1ic64ih24oc64kh3ph1", "", PASS_FPROP},
+    {"06i", "06i", "mb1ic64ih8oc64kh1", "by 1 block each", PASS_FPROP},
+    {"06i-cluster", "06i", "mb2ic8ih6oc8kh3ph1", "blocks each", PASS_FPROP},
+    {"06j", "06j", "mb1ic64ih24oc64kh3ph1", "", PASS_DGRAD},
+    {"06l", "06l", "mb1ic64ih40oc64kh5ph2", "", PASS_WGRAD},
+    {"06k", "06k", "mb1ic64ih24oc64kh3ph1", "", PASS_DGRAD},
+    {"06m", "06m", "mb1ic64ih24oc64kh3ph1", "", PASS_WGRAD},
+    {"06n", "06n", "mb1ic64ih40oc64kh5ph2", "", PASS_WGRAD},
+    {"06s", "06s", "mb1ic4ih24oc16oh12kh6sh2ph2", "", PASS_FPROP},
+    {"06t", "06t", "mb1ic4ih24oc16oh12kh6sh2ph2", "", PASS_WGRAD},
+    {"06u", "06u", "g4mb1ic64ih12oc64kh3ph1", "", PASS_FPROP},
+    {"06u-classes", "06u", "g4mb1ic16ih12oc64oh6kh3sh2ph1", "", PASS_DGRAD},
+    {"06v", "06v", "g4mb1ic64ih12oc64kh3ph1", "", PASS_WGRAD},
+    {"06w", "06w", "mb1ic4ih8oc16oh4kh2sh2", "", PASS_FPROP},
+    {"07a", "07a", "mb1ic64ih24oc64kh3ph1", "", PASS_FPROP},
+    {"07b", "07b", "mb1ic64ih24oc64kh3ph1", "", PASS_FPROP},
+    {"07c", "07c", "mb2ic8ih6oc8kh3ph1", "", PASS_FPROP},
 };
 
 /* The first launch reads image 0 and filters 1 and writes 2; so does the second with these. All four hold integers before. Another pass than fprop: its two inputs
@@ -102,14 +113,16 @@ static void test_pair(run *r, const struct pair *second) {
   ok(strcmp(said, "both right") == 0, "%s, %s, %s: %s", r->kernel->name, r->plan.words, second->name, said);
 }
 
-static const conv_kernel *kernel_of(const char *name) {
-  for (int i = 0; i < step_06.kernel_count; i++)
-    if (strcmp(step_06.kernels[i]->name, name) == 0) return step_06.kernels[i];
+static const conv_kernel *kernel_of(const char *name, conv_pass pass) {
+  const conv_step *const steps[] = {&step_06, &step_07};
+  for (int s = 0; s < 2; s++)
+    for (int i = 0; i < steps[s]->kernel_count; i++)
+      if (strcmp(steps[s]->kernels[i]->name, name) == 0 && steps[s]->kernels[i]->pass == pass) return steps[s]->kernels[i];
   return NULL;
 }
 
 static void test_layer(const struct layer *l, const conv_device *device, const char *wanted) {
-  run r = {.kernel = kernel_of(l->kernel)};
+  run r = {.kernel = kernel_of(l->kernel, l->pass)};
   char error[256] = "";
   if (problem_parse(&r.problem, l->shape, error, sizeof error)) diag("%s", error);
   const char *why = kernel_plan_pass(r.kernel, &r.problem, device, &r.plan);
@@ -161,7 +174,7 @@ static void timed(const machine *m) {
   for (int i = 0; i < COUNT; i++) {
     all[i].buffers = (conv_buffers){.x = device[0], .w = device[1], .y = device[2]};
     for (int set = 0; set < SETS; set++) {
-      all[i].kernel[set] = kernel_of(names[i][set]);
+      all[i].kernel[set] = kernel_of(names[i][set], PASS_FPROP);
       const char *why = kernel_plan_pass(all[i].kernel[set], &p, &m->device, &all[i].plan[set]);
       if (why) diag("%s: %s", names[i][set], why);
     }

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/files/output.h"
 #include "common/harness/launch.h"
 #include "common/ptx/ptx.cuh"
 #include "tests/tap.h"
@@ -247,6 +248,20 @@ static void test_faults() {
 #endif
 }
 
+/* rmdir() removes empty folders only. */
+static void test_file() {
+  static char folder[] = "/tmp/fault-XXXXXX", path[64];
+  int status = 0;
+  if (mkdtemp(folder) == nullptr) exit(1);
+  snprintf(path, sizeof path, "%s/file", folder);
+  in_child(
+      [](int *) {
+        if (output_open("FILE", path) != nullptr) wild_pointer<<<1, 32>>>((int *)64);
+      },
+      &status);
+  ok(WEXITSTATUS(status) == 139 && rmdir(folder) == 0, "a fault leaves no file half written");
+}
+
 /* ---- seeds ---- */
 
 /* Without the barrier it depends on the order whether a thread sees its neighbour's value. */
@@ -298,6 +313,7 @@ static void test_seeds() {
 
 int main() {
   test_faults();
+  test_file();
   test_reports();
   test_bounds();
   test_launcher();

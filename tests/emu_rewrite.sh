@@ -213,6 +213,19 @@ END
 fails 'in.cu:1: <<< without a kernel before it, expected name<<<grid, block>>>(arguments)' "no kernel" <<'END'
 void f() { 3 <<<1, 2>>>(); }
 END
+inside='a launch or a declaration inside a __shared__ declaration, expected __shared__ type name[sizes];'
+fails "in.cu:2: $inside" "a launch in a shared array's size" <<'END'
+void k() {
+  __shared__ float a[k<<<1, 2>>>(3)];
+}
+END
+fails "in.cu:1: $inside" "__shared__ twice" <<'END'
+void k() { __shared__ __shared__ int a[2]; }
+END
+fails "in.cu:2: $inside" "a shared variable in a shared array's size" <<'END'
+void k() {
+  __shared__ int a[sizeof(struct { __shared__ int b; })]; }
+END
 fails 'in.cu:2: a comment that does not end, expected */' "an open comment" <<'END'
 int x;
 /* and so on

@@ -30,12 +30,12 @@ static outcome run(const conv_graph *graph, const conv_step *step, bool integers
   conv_graph g = *graph;
   static graph_plan plan;
   outcome o = {0};
-  o.status = graph_choose(&g, &step, 1, &gpu.device, &plan, o.error);
+  o.status = graph_choose(&g, &step, 1, true, &gpu.device, &plan, o.error);
   if (!o.status) o.status = graph_alloc(&g, o.error);
   o.operations = g.operations;
   if (!o.status) {
     graph_fill(&g, 3, integers);
-    const cudaError_t status = graph_verify(&g, &plan, integers, NULL, &o.verdict);
+    const cudaError_t status = graph_verify(&g, &plan, integers, false, NULL, &o.verdict);
     if (status) o.status = -1, snprintf(o.error, sizeof o.error, "%s", cudaGetErrorString(status));
   }
   graph_free(&g);

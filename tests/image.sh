@@ -52,12 +52,14 @@ echo "P2 5 5 255  0 0 0 0 0  0 0 0 0 0  0 0 255 0 0  0 0 0 0 0  0 0 0 0 0" >"$T/
 echo "P2 4 2 255  10 20 30 40  50 60 70 80" >"$T/wide.pgm"
 echo "P2 3 1 255  30 60 90" >"$T/three.pgm"
 printf 'P5\n# a comment\n2 2 # another\n255\n\x01\x02\x03\x04' >"$T/grey.pgm"
+printf 'P5#\n2#\n2#\n255#\n\x01\x02\x03\x04' >"$T/comments.pgm"
 printf 'P5 2 1 65535\n\x80\x00\x0a\x0a' >"$T/deep.pgm"
 printf 'P6 2 2 255\n\x01\x02\x03\x0a\x0b\x0c\x15\x16\x17\x20\x21\x22' >"$T/colour.ppm"
 echo "P3 2 1 255  1 2 3  10 11 12" >"$T/plain.ppm"
 
 # ---------------------------------------------------------------- values
 filters "$T/grey.pgm" "$F/identity.txt" 2 "1 2 3 4" "P5: the identity changes nothing"
+filters "$T/comments.pgm" "$F/identity.txt" 2 "1 2 3 4" "... comments are white space"
 filters "$T/colour.ppm" "$F/identity.txt" 2 "1 2 3 10 11 12 21 22 23 32 33 34" "P6: the identity changes nothing"
 filters "$T/plain.ppm" "$F/identity.txt" 2 "1 2 3 10 11 12" "P3"
 filters "$T/deep.pgm" "$F/identity.txt" 2 "128 10" "16 bits a sample"
@@ -124,10 +126,23 @@ pictures=( # content | pattern
   'P6 4 4 0\n|maxval: expected an integer from 1 to 65535, got 0$'
   'P5 is what I like|width: expected an integer'
   'P5|width: expected an integer from 1 to 65536, got none$'
+  'P52 2 255 abcd|expected a PGM or PPM picture'
+  'P5 2z2 255 abcd|width: expected white space behind its number$'
+  'P5 2 2 255\0abcd|maxval: expected white space behind its number$'
+  'P2 2 1 255 1x 2|expected samples that are numbers$'
 )
 for row in "${pictures[@]}"; do
   printf "%b" "${row%%|*}" >"$T/broken.pgm"
   bad "the picture \"${row%%|*}\"" "broken.pgm: ${row#*|}" "$T/broken.pgm"
+done
+
+mkfifo "$T/fifo"
+for role in photo filter; do
+  [[ $role == photo ]] && photo=$T/fifo filter=$F/identity.txt || { photo=$dot filter=$T/fifo; }
+  text=$(timeout 20 "$build/tools/image" prepare "$photo" --filter "$filter" --size 3 --x "$T/x.npy" --w "$T/w.npy" 2>&1)
+  status=$?
+  [[ $status == 2 && ! -e $T/x.npy ]] && grep -qE "^$T/fifo: expected a readable (picture file|file with a filter): not a regular file$" <<<"$text"
+  ok $? "refused: a FIFO as $role" "$text"
 done
 
 bad "an unknown filter" '^FILTER: expected one of emboss gaussian sharpen sobel, or a file of numbers.*got "sobol"$' "$dot" sobol
@@ -145,6 +160,7 @@ filter_files=( # content | pattern
   'nan\n|got "nan"$'
   '1 1e9\n|got "1e9"$'
   '1/0\n|got "1/0"$'
+  '1 2\n3 4\0 5\n|:2: expected text, got a zero byte$'
   '\x01\x02\xff\n|got "\?\?\?"$'
   'scale\n1\n|:1: expected one number after scale$'
   'offset 1 2\n1\n|:1: expected one number after offset$'

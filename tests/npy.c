@@ -19,6 +19,13 @@ static void write_bytes(const char *path, const void *bytes, size_t count) {
   if (f) fclose(f);
 }
 
+static int write_tensor(const conv_tensor *t, const char *path) {
+  FILE *f = fopen(path, "wb");
+  if (!f) return -1;
+  npy_write(t, f);
+  return fclose(f);
+}
+
 static void round_trips(const conv_problem *p) {
   char path[256], error[512] = "";
   path_of("t.npy", path);
@@ -29,7 +36,7 @@ static void round_trips(const conv_problem *p) {
       tensor_alloc(&nchw), tensor_alloc(&nhwc);
       tensor_fill_normal(&nchw, 7);
       memset(nhwc.data, 0xFF, tensor_bytes(&nhwc));
-      int same = npy_write(&nchw, path, error, sizeof error) == 0 && npy_read(&nhwc, path, error, sizeof error) == 0;
+      int same = write_tensor(&nchw, path) == 0 && npy_read(&nhwc, path, error, sizeof error) == 0;
       for (int64_t i = 0; same && i < nchw.count; i++) same = tensor_get(&nchw, tensor_offset(&nchw, i)) == tensor_get(&nhwc, tensor_offset(&nhwc, i));
       ok(same, "%s %s: written from NCHW, read into NHWC, the same elements %s", role_axes((tensor_role)role), dtype_name((conv_dtype)dtype), error);
       tensor_free(&nchw), tensor_free(&nhwc);
@@ -57,10 +64,12 @@ static void numpy_file(conv_tensor *t, const char *path) {
   path_of("again.npy", again);
   FILE *f = NULL;
   char bytes[sizeof file + 1];
-  ok(npy_write(t, again, error, sizeof error) == 0 && (f = fopen(again, "rb")) && fread(bytes, 1, sizeof bytes, f) == sizeof file &&
-         memcmp(bytes, file, sizeof file) == 0,
+  ok(write_tensor(t, again) == 0 && (f = fopen(again, "rb")) && fread(bytes, 1, sizeof bytes, f) == sizeof file && memcmp(bytes, file, sizeof file) == 0,
      "and written back byte for byte");
   if (f) fclose(f);
+  memset(file + 10, ' ', 117), memcpy(file + 10, "{'shape':(1,2,2,2),'fortran_order':False,'descr':'<f4'}", 55);
+  write_bytes(again, file, sizeof file);
+  ok(npy_read(t, again, error, sizeof error) == 0, "keys in another order, without blanks %s", error);
 }
 
 static void refused(conv_tensor *t, const char *name, const void *bytes, size_t count, const char *want) {
@@ -85,20 +94,40 @@ static void refusals(conv_tensor *t, const char *good_path) {
   memcpy(bad, good, 160), bad[160] = 0;
   refused(t, "longer.npy", bad, 161, ": expected 32 bytes of data, got more");
   memcpy(bad, good, 160), memcpy(strstr(bad + 10, "<f4"), "<f8", 3);
-  refused(t, "double.npy", bad, 160, ": descr: expected '<f4' (fp32), got '<f8'");
+  refused(t, "double.npy", bad, 160, ": descr: expected '<f4' (fp32), got '<f8' (NumPy: .astype('f4'))");
   memcpy(bad, good, 160), memcpy(strstr(bad + 10, "<f4"), ">f4", 3);
-  refused(t, "big-endian.npy", bad, 160, ": descr: expected '<f4' (fp32), got '>f4'");
+  refused(t, "big-endian.npy", bad, 160, ": descr: expected '<f4' (fp32), got '>f4' (NumPy: .astype('f4'))");
   memcpy(bad, good, 160), memcpy(strstr(bad + 10, "False"), "True ", 5);
-  refused(t, "fortran.npy", bad, 160, ": fortran_order: expected False (C order)");
+  refused(t, "fortran.npy", bad, 160, ": fortran_order: expected False (C order; NumPy: np.ascontiguousarray)");
   memcpy(bad, good, 160), memcpy(strstr(bad + 10, "(1, 2, 2, 2)"), "(2, 1, 2, 2)", 12);
   refused(t, "shape.npy", bad, 160, ": shape: expected (1, 2, 2, 2) for n,c,h,w, got (2, 1, 2, 2)");
   memcpy(bad, good, 160), memcpy(strstr(bad + 10, "(1, 2, 2, 2)"), "(8,)        ", 12);
   refused(t, "flat.npy", bad, 160, ": shape: expected (1, 2, 2, 2) for n,c,h,w, got (8,)");
+  /* headers as long as the good one, or shorter and filled with blanks */
+  static const struct {
+    const char *name, *header, *want;
+  } headers[] = {
+      {"falsehood.npy", "{'descr': '<f4', 'fortran_order': Falsehood, 'shape': (1, 2, 2, 2), }",
+       ": fortran_order: expected False (C order; NumPy: np.ascontiguousarray)"},
+      {"twice.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 2, 2, 2), 'descr': '<f4'}", NULL},
+      {"no-descr.npy", "{'fortran_order': False, 'shape': (1, 2, 2, 2)}", NULL},
+      {"fourth.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2, 2), 'more': 1}", NULL},
+      {"no-braces.npy", "'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2, 2)", NULL},
+      {"in-a-string.npy", "{'descr': \"'fortran_order': False, 'shape': (1, 2, 2, 2)\"}", NULL},
+      {"behind.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2, 2)} and more", NULL},
+      {"no-commas.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1 2 2 2)}", ": shape: expected (1, 2, 2, 2) for n,c,h,w, got (1 2 2 2)"},
+      {"commas.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1,, 2, 2, 2)}", ": shape: expected (1, 2, 2, 2) for n,c,h,w, got (1,, 2, 2, 2)"},
+      {"fields.npy", "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1, 2, 2, 2)}",
+       ": descr: expected '<f4' (fp32), got [('a', '<f4')] (NumPy: .astype('f4'))"},
+  };
+  for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+    memcpy(bad, good, 160), memset(bad + 10, ' ', 117), memcpy(bad + 10, headers[i].header, strlen(headers[i].header));
+    refused(t, headers[i].name, bad, 160, headers[i].want ? headers[i].want : ": expected a header with descr, fortran_order and shape, once each");
+  }
+  memcpy(bad, good, 160), bad[120] = 0;
+  refused(t, "zero-byte.npy", bad, 160, ": expected text in its header, got a zero byte");
   memcpy(bad, good, 160), bad[6] = 9;
   refused(t, "version.npy", bad, 160, ": expected .npy format version 1, 2 or 3");
-  char error[512] = "";
-  ok(npy_write(t, "/no/such/folder/t.npy", error, sizeof error) != 0 && strcmp(error, "/no/such/folder/t.npy: cannot write: No such file or directory") == 0,
-     "an unwritable path is named");
 }
 
 /* Half precision: every half survives, and doubles round straight to the nearest. */

@@ -136,11 +136,11 @@ definitions 'expected "table NAME TITLE"' 'table t\n'
 # ---------------------------------------------------------------- the committed definitions
 # Every name is used, by a page or another definition; no script, definition or picture's script names the GPU that is shown.
 unused=$(for name in $(grep -ohE '^(table )?[0-9a-z_]+' docs/numbers/*.txt | sed 's/^table //' | grep -vx file); do
-  [ "$(cat README.md docs/*.md docs/numbers/*.txt scripts/profile_table.pl | grep -owF "$name" | wc -l)" -gt 1 ] || echo "$name"
+  [ "$(cat README.md docs/*.md docs/results/*.md docs/numbers/*.txt scripts/profile_table.pl | grep -owF "$name" | wc -l)" -gt 1 ] || echo "$name"
 done)
 [ -z "$unused" ]
 ok $? 'every definition is used' || diag "$unused"
-said=$(grep -rnw "$gpu" scripts docs/numbers; grep -nE "<!--[^>]*\\b$gpu\\b" README.md docs/*.md)
+said=$(grep -rnw "$gpu" scripts docs/numbers; grep -nE "<!--[^>]*\\b$gpu\\b" README.md docs/*.md docs/results/*.md)
 [ -z "$said" ]
 ok $? "no script, definition or marker names the $gpu" || diag "$said"
 # 16 images x 128 filters x 64 channels x (3 x 56 - 2)^2 products, 33 wavefronts for 32 of them

@@ -22,9 +22,9 @@ for picture in "$figures"/*.svg; do
   is_current . "$picture"
   ok $? "$picture shows the results as they are (else: make plots RESULTS=$results, make figures)"
 done
-names=$(cd "$figures" && for picture in *; do [[ $picture =~ ^((ladder|roofline)(-[0-9]+)?|batch|ratio-.+)\.svg$ ]] && echo "${picture%.svg}"; done)
-grep -qx ladder <<<"$names" && grep -qx roofline <<<"$names" && grep -q '^ratio-' <<<"$names" && [ -f "$figures/01-wavefronts.svg" ] && [ -f "$figures/gpu-chip.svg" ]
-ok $? "$figures has a ladder, a roofline, ratios and what chapters measure"
+names=$(cd "$figures" && for picture in *; do [[ $picture =~ ^((ladder|roofline)(-[0-9]+)?|rungs|batch|ratio-.+)\.svg$ ]] && echo "${picture%.svg}"; done)
+grep -qx rungs <<<"$names" && grep -qx ladder <<<"$names" && grep -qx roofline <<<"$names" && grep -q '^ratio-' <<<"$names" && [ -f "$figures/01-wavefronts.svg" ] && [ -f "$figures/gpu-chip.svg" ]
+ok $? "$figures has the rungs, a ladder, a roofline, ratios and what chapters measure"
 for kind in ladder:ladder dense:ratio dense:roofline; do
   grep -qx "${kind#*:}-06" <<<"$names"
   [ $? = $([ -f $results/${kind%:*}-06.csv ]; echo $?) ]
@@ -62,6 +62,7 @@ ln -s "$here/scripts" "$T/repo/scripts"
 touch "$T"/repo/{00_cpu,01_a,02_b}/main.c
 cat >"$T/repo/build/cuda/01" <<'STEP'
 #!/bin/bash
+[ "$1" = --list ] && exit # can it read the layer? yes
 echo "$*" >called
 { echo gpu,shape,kernel,pass,status; while read -r shape; do echo "H,$shape,01a,fprop,right"; done <"$2"; } >"$6"
 STEP
@@ -160,7 +161,7 @@ row() { # row KERNEL SHAPE NAME COUNT US CUDNN_US
   row 02a mb16ic64ih56oc128oh56kh3ph1 "the layer" 1 250 500
 } >"$T/known/bench.csv"
 draw "$T/known" "$T/known" >"$T/log" 2>&1
-[ "$(cd "$T/known" && echo *.svg)" = "ladder.svg ratio-resnet50.svg ratio-seed.svg roofline.svg" ]
+[ "$(cd "$T/known" && echo *.svg)" = "ladder.svg ratio-resnet50.svg ratio-seed.svg roofline.svg rungs.svg" ]
 ok $? "one ratio for each suite that was run" || diag "$(cat "$T/log")"
 shown=$(grep -oE '<!-- (geometric mean )?[0-9.]+ -->' "$T/known/ratio-resnet50.svg" | sort -u | tr -d '\n')
 [[ $shown == *'<!-- geometric mean 0.78 -->'* && $shown == *'<!-- 4.00 -->'* && $shown == *'<!-- 0.45 -->'* ]]
@@ -169,6 +170,29 @@ ok $? "ratios and their mean, every layer as often as the network has it" || dia
 for text in 29.6 7.40 740 14.8 '4.0 %' '1.0 %' '2.0 %'; do grep -q "<!-- $text -->" "$T/known/ladder.svg" || echo "$text"; done >"$T/log"
 [ ! -s "$T/log" ]
 ok $? "the ladder's rates, cuDNN's and the limit" || diag "$(cat "$T/log")"
+
+# The front page's picture: 01a and 02a of its kernels are there, 1000 and 250 us; cuDNN's best run of this pass and the limit.
+for text in 'one thread, one output' 'coalesced loads' 7.40 29.6 '1.00 ms' '250 µs' '× 4.0' 'From a naive kernel to 02a: 4 times as fast' "cuDNN's best 14.8 " "the machine's limit 740"; do
+  grep -q "<!-- *$text *-->" "$T/known/rungs.svg" || echo "$text"
+done >"$T/missing"
+[ ! -s "$T/missing" ]
+ok $? "the rungs: ideas, times, gains" || diag "$(cat "$T/missing")"
+
+# A rule that takes the slower kernel of a layer: 45 / 200 is its ratio.
+mkdir "$T/ruled"
+cp "$T/known/bench.csv" "$T/ruled"
+{
+  echo shape,pass,dtype,kernel,when
+  echo 'mb16ic64ih56oc64oh56kh3ph1,fprop,fp32,01a,"always"'
+} >"$T/ruled/which-01.csv"
+draw "$T/ruled" "$T/ruled" >"$T/log" 2>&1
+shown=$(grep -oE '<!-- ([0-9.]+|0[12]a|geometric mean .*) -->' "$T/ruled/ratio-resnet50.svg" | sort -u | tr -d '\n')
+[[ $shown == *'<!-- 0.23 -->'* && $shown == *'<!-- 01a -->'* && $shown != *'02a'* ]] && grep -q "the rule's kernel, or the fastest against" "$T/ruled/ratio-resnet50.svg"
+ok $? "ratios by the rule's kernel, where there is a rule" || diag "$shown"
+echo 'mb1,fprop,fp32,,' >>"$T/ruled/which-01.csv"
+said=$(draw "$T/ruled" "$T/ruled" 2>&1 >/dev/null)
+[ "$said" = "$T/ruled/which-01.csv:3: expected the columns of --which" ]
+ok $? "a rule without a kernel is refused" || diag "$said"
 
 # Step 06: a ladder on its own layer, 2 x 64 x 256 x 56 x 56 x 256 x 9 products in 256 us: 925 TFLOP/s, on a linear axis; ResNet-50's layers a column for each number of images, with
 # the mean of 3 times 0.5 and once 4, (0.125 x 4)^(1/4) = 0.84.
@@ -187,7 +211,7 @@ dense() { row "$@" | sed 's/fp32/fp16/; s/,10,/,256,/'; }
   dense 06f mb2ic320ih64oc320oh64kh3ph1 diffusion_unet_64 1 100 777
 } >"$T/known/dense-06.csv"
 draw "$T/known" "$T/known" >"$T/log" 2>&1
-for text in 925 231 400 '25 %' '100 %' 'TFLOP/s' 'Every kernel of step 06 on one layer'; do grep -q "<!-- $text -->" "$T/known/ladder-06.svg" || echo "$text"; done >"$T/missing"
+for text in 925 231 400 '25 %' '100 %' 'TFLOP/s' 'Every kernel of step 06 on one layer: from 25 % of the limit to 100 %'; do grep -q "<!-- $text -->" "$T/known/ladder-06.svg" || echo "$text"; done >"$T/missing"
 ! grep -q logarithmic "$T/known/ladder-06.svg" && [ ! -s "$T/missing" ]
 ok $? "step 06: a ladder of its own layer" || diag "$(cat "$T/log" "$T/missing")"
 shown=$(grep -oE '<!-- ((geometric mean )?[0-9.]+( .[0-9] of [0-9] layers.)?|[0-9]+ images?|06[a-z]) -->' "$T/known/ratio-06.svg" | tr -d '\n')

@@ -28,6 +28,8 @@ static void meanings(void) {
   meaning("mb1ic1ih6oc1oh3kh1sh2", "1 1 6 6 1 1 1 3 3 s2,2 d1,1 p0,0,0,0 g1");               /* the last row is not reached */
   meaning("mb1ic1ih9oc1oh9kh3dh1ph2", "1 1 9 9 1 3 3 9 9 s1,1 d2,2 p2,2,2,2 g1");            /* dh1: one pixel left out */
   meaning("mb1ic1ih8oc1oh8kh4ph1", "1 1 8 8 1 4 4 8 8 s1,1 d1,1 p1,1,2,2 g1");               /* uneven padding */
+  meaning("mb1ic1ih201oc1oh202kh1ph0", "1 1 201 201 1 1 1 202 202 s1,1 d1,1 p0,0,1,1 g1");   /* the last row sees nothing but padding */
+  meaning("mb1ic1ih5oc1oh50kh3sh2ph1", "1 1 5 5 1 3 3 50 50 s2,2 d1,1 p1,1,95,95 g1");
   meaning("g4mb2ic8ih5oc4kh3ph1", "2 8 5 5 4 3 3 5 5 s1,1 d1,1 p1,1,1,1 g4");
   meaning("mb1ic1ih5iw7oc1kh1kw3pw1", "1 1 5 7 1 1 3 5 7 s1,1 d1,1 p0,1,0,1 g1");
   meaning("mb1ic1ih9iw9oc1kh3kw3sh2ph1", "1 1 9 9 1 3 3 5 7 s2,1 d1,1 p1,0,1,0 g1"); /* some w-field given: sw and pw have their defaults */
@@ -39,13 +41,17 @@ static void meanings(void) {
   ok(problem_parse(&p, "ic1ih5oc1kh3n\"res2a*3\"", error, sizeof error) == 0 && strcmp(p.name, "res2a") == 0 && p.repeat == 3,
      "n\"res2a*3\" is res2a, three times");
   ok(problem_parse(&p, "ic1ih5oc1kh3nres_2a", error, sizeof error) == 0 && strcmp(p.name, "res_2a") == 0 && p.repeat == 1, "an unquoted name keeps its _");
+  ok(problem_parse(&p, "ic1ih5oc1kh3n\"0123456789abcdef0123456789abcdef*5&0123456789abcdef0123456789abcdef*4\"", error, sizeof error) == 0 &&
+         strcmp(p.name, "0123456789abcdef0123456789abcdef*5&0123456789abcdef0123456789ab") == 0 && p.repeat == 4,
+     "a name of more than 63 characters is cut");
 }
 
 static void printing(void) {
   conv_problem p, again;
   char text[512], error[512] = "";
-  static const char *const canonical[] = {"mb1ic1ih5oc1oh5kh1n\"a*3*1\"", "mb16ic64ih56oc128oh56kh3ph1", "g4mb2ic8ih5oc4oh5kh3ph1",
-                                          "mb1ic3ih224oc64oh112kh7sh2ph3n\"conv1*2\"", "mb1ic1ih5iw7oc1oh5ow7kh1kw3pw1"};
+  static const char *const canonical[] = {
+      "mb1ic1ih5oc1oh5kh1n\"a*3*1\"", "mb16ic64ih56oc128oh56kh3ph1", "g4mb2ic8ih5oc4oh5kh3ph1",       "mb1ic3ih224oc64oh112kh7sh2ph3n\"conv1*2\"",
+      "mb1ic1ih9oc1oh10kh1",          "mb1ic1ih9oc1oh12kh1ph0",      "mb1ic1ih5iw7oc1oh5ow7kh1kw3pw1"};
   for (size_t i = 0; i < sizeof canonical / sizeof *canonical; i++) {
     text[0] = 0;
     if (problem_parse(&p, canonical[i], error, sizeof error) == 0) problem_print(&p, text, sizeof text);
@@ -94,9 +100,10 @@ static void refusals(void) {
   refused("ic1ih5oc1kh1 a\tb\033[1m\n", "shape: expected nothing after the problem, got \"a?b?[1m\"");
   refused("ic1ih5oc1kh1nab\"c", "n: expected printable ASCII characters without quotes in the name");
   refused("ic1ih5oc1kh1n\"\xfc\"", "n: expected printable ASCII characters without quotes in the name");
-  refused("ic1ih10oc1oh20kh3ph1", "oh: expected 9 to 11 with ih10 kh3 ph1, got 20");
-  refused("ic1ih10oc1oh5kh3ph1", "oh: expected 9 to 11 with ih10 kh3 ph1, got 5");
-  refused("ic1ih10oc1kh3oh8ow9ph1pw1iw10kw3", "oh: expected 9 to 11 with ih10 kh3 ph1, got 8");
+  refused("ic1ih10oc1oh5kh3ph1", "oh: expected at least 9 with ih10 kh3 ph1, got 5");
+  refused("ic1ih10oc1kh3oh8ow9ph1pw1iw10kw3", "oh: expected at least 9 with ih10 kh3 ph1, got 8");
+  refused("ic1ih10oc1oh2147483647kh3ph1sh2", "ph: expected a padded input of at most 2147483647 pixels");
+  refused("ic1ih4294967311oc1kh3ow4294967311", "ih: expected an integer from 1 to 2147483647, got 4294967311");
   refused("mb2147483647ic2147483647ih2147483647oc1kh1",
           "mb ic ih iw: expected sizes whose product in bytes fits 64 bits, got 2147483647 x 2147483647 x 2147483647 x 2147483647");
   refused("ic1ih5oc1kh3 rubbish", "shape: expected nothing after the problem, got \"rubbish\"");
@@ -110,6 +117,7 @@ static void refusals(void) {
   refused("ic1oc1kh3", "ih: expected ih and an integer from 1, it is missing");
   refused("ic1ih5oc1", "kh: expected kh and an integer from 1, it is missing");
   refused("ic1ih5iw5oc1kh3", "kw: expected kw and an integer from 1, it is missing");
+  refused("ic1iw4294967311oc4294967311kw3", "shape: expected a 2-D convolution, got a 1-D one (no field along h)");
   refused("ic1iw5oc1kw3", "shape: expected a 2-D convolution, got a 1-D one (no field along h)");
   refused("ic1id5ih5oc1kd3kh3", "shape: expected a 2-D convolution, got a 3-D one (id, od, kd, sd, dd or pd)");
   refused("ic1ih5oc1kh2147483647dh2147483646", "kh: expected a dilated filter of at most 2147483647 pixels, got 4611686011984936963");
@@ -135,15 +143,37 @@ static void suites(void) {
   ok(read_text("--mode=C\n# comment\n\nic3ih5oc1kh3\nic1iw5oc1kw3\nic1id5ih5oc1kd3kh3n\"3d\"\n  g1mb4_ic2ih5_oc1oh5_kh3_ph1_n\"b\"  # end\n--dir=FWD_B "
                "--dt=f32 mb7ic1ih5oc1kh3\n",
                &suite, error, sizeof error) == 0 &&
-         suite.count == 3 && suite.passed_over == 4 && suite.problems[1].N == 4 && suite.problems[2].N == 7,
-     "a list: three problems, one behind options; two lines with options, a 1-D and a 3-D shape passed over");
+         suite.count == 3 && suite.passed_over == 3 && suite.problems[1].N == 4 && suite.problems[2].N == 7,
+     "a list: three problems, one behind options; a line of options, a 1-D and a 3-D shape passed over");
   suite_free(&suite);
+  ok(read_text("--dir=FWD_B --dt=f32 # and so on\n--dt=s8 mb3_ic2ih5oc1kh3n\"a b\" mb4ic2_ih5oc1kh3n\"c\"#d\nmb5ic1ih5oc1kh3 ic1iw9oc1kw3 "
+               "ic1iw9oc1kw3\n--dt=u8 ic1iw9oc1kw3",
+               &suite, error, sizeof error) == 0 &&
+         suite.count == 3 && suite.passed_over == 4 && suite.problems[0].N == 3 && strcmp(suite.problems[0].name, "a b") == 0 && suite.problems[1].N == 4 &&
+         suite.problems[2].N == 5,
+     "several problems on a line") ||
+      (diag("%d problems, %d passed over %s", suite.count, suite.passed_over, error), 0);
+  suite_free(&suite);
+  ok(read_text("--attr=relu, \\\n  # not this\n  add:f32, \\\n\tsum\n--scales=a,\\\n b mb6ic1ih5\\\n oc1kh3 \\\r\n n\"x\"\nmb7ic1ih5oc1kh3\\\n", &suite, error,
+               sizeof error) == 0 &&
+         suite.count == 2 && suite.passed_over == 1 && suite.problems[0].N == 6 && strcmp(suite.problems[0].name, "x") == 0 && suite.problems[1].N == 7,
+     "words that a backslash continues on the next line") ||
+      (diag("%d problems, %d passed over %s", suite.count, suite.passed_over, error), 0);
+  suite_free(&suite);
+  ok(read_text("ic3ih5oc1kh3\nic3ih5oc1\\\nkh9\n", &suite, error, sizeof error) != 0 &&
+         strcmp(error, ":2: kh: expected a filter of at most 5 pixels (ih5 padded by 0 on both sides), got 9") == 0,
+     "a bad problem is named by the line where it begins") ||
+      (diag("%s", error), 0);
+  ok(read_text("ic3ih5oc1kh3 --dt=f32 rubbish\n", &suite, error, sizeof error) != 0 &&
+         strcmp(error, ":1: shape: expected one of g mb ic ih iw oc oh ow kh kw sh sw dh dw ph pw n, got \"rubbish\"") == 0,
+     "what is no problem is refused") ||
+      (diag("%s", error), 0);
   ok(read_text("ic3ih5oc1kh3\nic3ih5oc1kh3\nic3ih5oc1kh9\n", &suite, error, sizeof error) != 0 &&
          strcmp(error, ":3: kh: expected a filter of at most 5 pixels (ih5 padded by 0 on both sides), got 9") == 0 && suite.problems == NULL,
      "a bad line 3 is named") ||
       (diag("%s", error), 0);
   ok(read_text("# nothing\n--batch=x\n", &suite, error, sizeof error) != 0 &&
-         strcmp(error, ": expected at least one 2-D problem, got none (1 lines passed over)") == 0,
+         strcmp(error, ": expected at least one 2-D problem, got none (1 passed over)") == 0,
      "an empty list is refused") ||
       (diag("%s", error), 0);
   ok(suite_read(&suite, "/no/such/file", error, sizeof error) != 0 && strstr(error, "/no/such/file: expected a readable file") == error,

@@ -6,13 +6,13 @@ use warnings;
 use TAP::Harness;
 
 $| = 1;
-delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL)}; # a make that a test starts is not a part of this one
+delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL GPU)}; # a make that a test starts is not a part of this one
 $ENV{OMP_WAIT_POLICY} //= 'passive'; # several programs on few cores: whose threads have nothing to do, leaves the core to the others
 chomp(my $cores = `nproc 2>/dev/null` || 1);
 $ENV{OMP_NUM_THREADS} //= $cores < 8 ? 2 : int($cores / 4); # so many programs of as many threads as cores would wait for one another
 # What measures time runs by itself; what calls make, one after the other, for two of them must not build the same file. The longest first: shuffled blocks run on
 # one thread, and at the end nobody would be there for the other cores. (A lone file would come before any list, so that the others are lists, too.)
-my @by_make = map { "tests/$_.sh" } qw(exercises calibrate check_planted cublas cuts docs docs_names emu_aarch64 explain_boxes numbers plots profile sanitize separable);
+my @by_make = map { "tests/$_.sh" } qw(exercises calibrate check_planted cublas cuts docs docs_names emu_aarch64 explain_boxes make numbers plots profile sanitize separable);
 my $harness = TAP::Harness->new({
     timer     => 1,
     jobs      => $ENV{TEST_JOBS} || $cores + 1, # most use all cores most of the time, some one

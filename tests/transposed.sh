@@ -6,6 +6,7 @@ shape=mb1ic16ih12oc24oh6kh5sh2ph2
 
 for main in [0-9][0-9]_*/main.c; do
   step=${main%%_*}
+  [ "$step" = 07 ] && continue # forward alone
   "$B/$step" --pass transposed --suite tests/upsampling --no-time --csv "$T/rows.csv" >"$T/log" 2>&1
   ok $? "$step: transposed convolutions: $(tail -n 1 "$T/log")" || diag "$(grep -m 3 WRONG "$T/log")"
   ok "$(awk -F, 'NR > 1' "$T/rows.csv" | grep -vc ',transposed,')" "$step: every row says transposed"

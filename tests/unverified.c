@@ -6,6 +6,7 @@
 
 #include "00_cpu_reference/definition.h"
 #include "common/conv/verify.h"
+#include "common/files/npy.h"
 #include "common/harness/plain.h"
 #include "common/harness/trial.h"
 #include "tests/tap.h"
@@ -42,8 +43,11 @@ cudaError_t gpu_reference(const conv_problem *p, conv_pass pass, const conv_tens
 /* ---------------------------------------------------------------- a kernel */
 
 static int launches, fails_at; /* the launch that fails, from 1 on; 0: none */
+static int spoils_at;          /* the launch whose first result is off by one, from 1 on */
+static int changes_at;         /* the launch that changes its input, from 1 on */
 static int full_after;         /* launches after which there is no memory for buffers; 0: there is */
 static bool on_device;         /* its buffers are, and so is whoever looks */
+static bool one_of_many;       /* the problem is of a list */
 
 /* In place of the C library's: where buffers come from. */
 void *aligned_alloc(size_t alignment, size_t size) {
@@ -72,11 +76,13 @@ static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStre
   for (int64_t i = 0; i < y->count; i++) {
     int at[4];
     tensor_coordinates(y, i, at);
-    tensor_set(y, i, definition_element(p, PASS_FPROP, &in, at).value);
+    tensor_set(y, i, definition_element(p, PASS_FPROP, &in, at).value + (i == 0 && launches == spoils_at));
   }
   if (on_device) cudaMemcpy(b->y, y->data, tensor_bytes(y), cudaMemcpyHostToDevice);
   else memcpy(b->y, y->data, tensor_bytes(y));
   for (int role = 0; role < 3; role++) tensor_free(&tensors[role]);
+  if (launches == changes_at && on_device) cudaMemset(b->x, 0, 4);
+  else if (launches == changes_at) memset(b->x, 0, 4);
   return cudaSuccess;
 }
 
@@ -87,7 +93,9 @@ static double infinite(const conv_problem *p, bool random) { return (void)p, (vo
 static struct {
   int status, closed;                     /* of trial_run and report_close */
   char text[8192], csv[8192], json[8192]; /* what was printed and written */
+  bool npy;                               /* the result was written, too: all of it */
 } out;
+static bool asked_out; /* for the result */
 
 static void slurp(const char *path, char *text, size_t size) {
   FILE *f = fopen(path, "r");
@@ -99,18 +107,18 @@ static void slurp(const char *path, char *text, size_t size) {
 /* A trial of `kernels` rows; the problem is large enough for the GPU's reference if `large`. */
 static void run(bool large, int kernels, step_options options, bool gpu_reference_too, double (*growth)(const conv_problem *, bool)) {
   static conv_problem p;
-  char error[512], folder[] = "/tmp/unverified-XXXXXX", csv[64], json[64];
+  char error[512], folder[] = "/tmp/unverified-XXXXXX", csv[64], json[64], npy[64];
   machine m;
   machine_open_cpu(&m);
   const conv_place place = on_device ? ON_GPU : ON_CPU;
   if (on_device && machine_open_gpu(&m, error, sizeof error)) exit(2);
   if (!mkdtemp(folder) || problem_parse(&p, large ? "mb1ic32ih50oc32kh3ph1" : "mb1ic2ih9oc3kh3ph1", error, sizeof error)) exit(2);
-  snprintf(csv, sizeof csv, "%s/csv", folder), snprintf(json, sizeof json, "%s/json", folder);
+  snprintf(csv, sizeof csv, "%s/csv", folder), snprintf(json, sizeof json, "%s/json", folder), snprintf(npy, sizeof npy, "%s/npy", folder);
   const conv_kernel first = {
       .name = "first", .idea = "", .place = place, .pass = PASS_FPROP, .layout = LAYOUT_NCHW, .plan = plain_plan, .launch = launch, .growth = growth};
   conv_kernel second = first;
   second.name = "second";
-  options.seed = 1, options.one_shape = true;
+  options.seed = 1, options.one_shape = !one_of_many, options.npy_out = asked_out ? npy : NULL;
   if (on_device) options.verify = VERIFY_ON_DEVICE;
   const trial t = {.problem = &p,
                    .pass = PASS_FPROP,
@@ -122,7 +130,7 @@ static void run(bool large, int kernels, step_options options, bool gpu_referenc
                    .machine = &m,
                    .gpu_reference = gpu_reference_too};
   report r;
-  if (report_open(&r, &m, csv, json, false, error, sizeof error)) exit(2);
+  if (report_open(&r, &m, csv, json, options.npy_out, false)) exit(2);
   char *text;
   size_t size;
   r.text = open_memstream(&text, &size);
@@ -133,8 +141,12 @@ static void run(bool large, int kernels, step_options options, bool gpu_referenc
   snprintf(out.text, sizeof out.text, "%s", text);
   free(text);
   slurp(csv, out.csv, sizeof out.csv), slurp(json, out.json, sizeof out.json);
-  remove(csv), remove(json), remove(folder);
-  lies_at = fails_at = full_after = 0;
+  lies_at = fails_at = spoils_at = changes_at = full_after = 0; /* from here on there is memory again */
+  conv_tensor y = tensor_describe(&p, TENSOR_Y, DTYPE_FP32, LAYOUT_NCHW);
+  if (tensor_alloc(&y)) exit(2);
+  out.npy = npy_read(&y, npy, error, sizeof error) == 0;
+  tensor_free(&y);
+  remove(csv), remove(json), remove(npy), remove(folder);
 }
 
 /* Nothing is called right, and the program would say so with its exit status. */
@@ -193,8 +205,40 @@ static void timing(void) {
   ok(out.status == 1 && strstr(out.text, "\n0 right, 0 wrong, 0 skipped, 1 unverified\n"), "it is unverified: nothing of the last sample was compared");
   full_after = 1;
   run(false, 1, timed, false, plain_growth_fprop);
-  ok(!strstr(out.text, " right: ") && strstr(out.csv, ",skipped,yes,") && strstr(out.text, "\n0 right, "),
-     "no memory to verify it on random numbers: nothing is called right");
+  ok(out.status == 2 && !strstr(out.text, "first"), "no memory to verify it on random numbers: bad input, where nothing else was asked for");
+  one_of_many = true;
+  full_after = 1;
+  run(false, 1, timed, false, plain_growth_fprop);
+  ok(out.status == 0 && !strstr(out.text, " right: ") && strstr(out.csv, ",skipped,yes,") && strstr(out.text, "\n0 right, "),
+     "in a list: nothing is called right, and it goes on");
+  one_of_many = false;
+  full_after = 3; /* there is for the first kernel */
+  run(false, 2, (step_options){0}, false, plain_growth_fprop);
+  ok(out.status == 0 && strstr(out.csv, ",first,,right,yes,") && strstr(out.csv, ",second,,skipped,yes,"),
+     "none for one of two kernels: the other one is right");
+}
+
+/* --out: a right result; a wrong one if --keep-wrong asks for it. */
+static void written(void) {
+  const step_options plain = {0}, keep = {.keep_wrong = true};
+  asked_out = true;
+  run(false, 1, plain, false, plain_growth_fprop);
+  ok(out.closed == 0 && out.npy, "a right result is written");
+  for (int at = 1; at <= 2; at++) { /* on integers, on random numbers */
+    spoils_at = at;
+    run(false, 1, plain, false, plain_growth_fprop);
+    ok(out.closed == 1 && !out.npy && strstr(out.text, "--keep-wrong writes it all the same"), "a wrong one is not: %d", at);
+    spoils_at = at;
+    run(false, 1, keep, false, plain_growth_fprop);
+    ok(out.closed == 1 && out.npy && strstr(out.text, "\n0 right, 1 wrong, "), "with --keep-wrong it is, and is wrong: %d", at);
+  }
+  changes_at = 1;
+  run(false, 1, keep, false, plain_growth_fprop);
+  ok(out.closed == 1 && out.npy && strstr(out.text, "changed its input"), "one beside which an input was changed, too");
+  fails_at = 1;
+  run(false, 1, keep, false, plain_growth_fprop);
+  ok(out.closed == 1 && !out.npy, "where a launch fails there is nothing to write");
+  asked_out = false;
 }
 
 /* Nothing was compared: that is not right. */
@@ -223,6 +267,7 @@ int main(void) {
     on_device = device;
     printf("# verified on the %s\n", on_device ? "device" : "host");
     references();
+    written();
   }
   on_device = false;
   timing();

@@ -24,7 +24,8 @@ for main in [0-9][0-9]_*/main.c; do
   [ "$step" = 00 ] && continue
   suite=nasty kernels=()
   [ "$step" = 06 ] && suite=tests/depthwise kernels=(--kernel 06p,06q,06r) # random shapes that they can do
-  both "$step" "on the list $suite" --suite "$suite"
+  [ "$step" = 07 ] && suite=tests/orders kernels=(--kernel 07a,07b,07c --pass fprop)
+  both "$step" "on the list $suite" --suite "$suite" "${kernels[@]}"
   both "$step" "on random shapes" --random $((${#kernels[@]} ? 3 : 6)) --seed 5 "${kernels[@]}"
   both "$step" "on integers alone" --random 3 --seed 18446744 --exact "${kernels[@]}"
 done

@@ -21,7 +21,6 @@ int main(void) {
 
 #else
 
-#include <errno.h>
 #include <getopt.h>
 #include <string.h>
 #include <time.h>
@@ -138,7 +137,7 @@ typedef struct session {
   char version[48], date[32];
   conv_suite suite;
   const char *csv_path;
-  FILE *csv;
+  output *csv;
 } session;
 
 static void print_row(const session *s, const turn *t, const contender *c, double cublas_us) {
@@ -152,10 +151,11 @@ static void print_row(const session *s, const turn *t, const contender *c, doubl
   plain.name[0] = 0, plain.repeat = 1;
   problem_print(&plain, shape, sizeof shape);
   version_text(s->gpu.runtime_version, cuda), version_text(s->gpu.driver_version, driver);
-  csv_text(s->csv, s->gpu.device.name);
-  fprintf(s->csv, ",%.0f,%.0f,%s,%s,%s,%s,%s,%d,%d,%d,%s,%s,%.4f,", c->clock_mhz, c->power_watts, driver, cuda, s->version, s->date, shape, plain.K,
+  csv_text(s->csv->file, s->gpu.device.name);
+  fprintf(s->csv->file, ",%.0f,%.0f,%s,%s,%s,%s,%s,%d,%d,%d,%s,%s,%.4f,", c->clock_mhz, c->power_watts, driver, cuda, s->version, s->date, shape, plain.K,
           plain.N * plain.P * plain.Q, plain.C * plain.R * plain.S, t->m->name, t->right ? "right" : "wrong", t->share);
-  fprintf(s->csv, "%.3f,%.3f,%.3f,%.3f,%.4f,%.2f,%.4f\n", c->median_us, c->min_us, c->p90_us, c->warm_us, tflops, gbps, c->median_us / cublas_us);
+  fprintf(s->csv->file, "%.3f,%.3f,%.3f,%.3f,%.4f,%.2f,%.4f\n", c->median_us, c->min_us, c->p90_us, c->warm_us, tflops, gbps, c->median_us / cublas_us);
+  output_flush(s->csv);
 }
 
 static const char csv_header[] =
@@ -274,8 +274,8 @@ static int open_all(session *s) {
   snprintf(s->version, sizeof s->version, "%d.%d.%d", major, minor, patch);
   const time_t now = time(NULL);
   strftime(s->date, sizeof s->date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-  if (s->csv_path && !(s->csv = fopen(s->csv_path, "w"))) return fprintf(stderr, "--csv: %s: cannot write: %s\n", s->csv_path, strerror(errno)), 2;
-  if (s->csv) fputs(csv_header, s->csv);
+  if (s->csv_path && !(s->csv = output_open("--csv", s->csv_path))) return 2;
+  if (s->csv) fputs(csv_header, s->csv->file);
   printf("cuBLAS %s on %s\n", s->version, s->gpu.device.name);
   return 0;
 }
@@ -283,12 +283,13 @@ static int open_all(session *s) {
 int main(int argc, char **argv) {
   static session s;
   cudaError_t status = cudaSuccess;
+  output_start();
   const int parsed = parse(&s, argc, argv);
   if (parsed) return parsed - 1;
   int failed = open_all(&s);
   if (failed) return failed;
   for (int i = 0; i < s.suite.count && !status; i++) failed |= measure(&s, &s.suite.problems[i], &status);
-  if (s.csv && fclose(s.csv)) failed = fprintf(stderr, "--csv: %s: could not be written: %s\n", s.csv_path, strerror(errno)) > 0;
+  if (output_close(s.csv)) failed = 1;
   suite_free(&s.suite);
   return failed;
 }

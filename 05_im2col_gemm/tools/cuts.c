@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "05_im2col_gemm/tools/cuts/cuts.h"
+#include "common/files/input.h"
 #include "common/harness/report.h"
 
 static const char help_text[] = "usage: cuts [options]\n"
@@ -37,7 +38,7 @@ typedef struct session {
   int suite_count;
   bool passes[PASS_COUNT], choices;
   machine gpu;
-  FILE *csv;
+  output *csv;
   char date[32];
   cut_trial *trials;
   int count, room;
@@ -132,12 +133,12 @@ static void write_rows(const session *s, const cut_trial *t) {
   for (int i = 0; i < t->count; i++) {
     const cut *c = &t->cuts[i];
     if (c->us <= 0 || (!c->chosen && c->us > SLOW * best_of(t)->us)) continue;
-    csv_text(s->csv, s->gpu.device.name);
-    fprintf(s->csv, ",%d,%s,%s,%s,%s,%s,%s,%s,%d,%d,%d,%s,%.2f,%.2f,%.2f\n", t->multiprocessors, driver, cuda, s->date, t->suite, shape,
+    csv_text(s->csv->file, s->gpu.device.name);
+    fprintf(s->csv->file, ",%d,%s,%s,%s,%s,%s,%s,%s,%d,%d,%d,%s,%.2f,%.2f,%.2f\n", t->multiprocessors, driver, cuda, s->date, t->suite, shape,
             pass_name(cut_kernel_of(t->kernel)->pass), cut_kernel_of(t->kernel)->name, t->tried, c->bm, c->slices, c->right ? "right" : "wrong", c->us,
             c->us_min, c->us_max);
   }
-  fflush(s->csv);
+  output_flush(s->csv);
 }
 
 /* One problem, with every kernel, unless an earlier suite had it. */
@@ -197,7 +198,7 @@ static int read_row(session *s, const char *line) {
   conv_problem p;
   if (sscanf(line, "\"%255[^\"]\",%d,%*[^,],%*[^,],%*[^,],%63[^,],%255[^,],%15[^,],%15[^,],%d,%d,%d,%15[^,],%lf,%lf,%lf", gpu, &sms, suite, shape, pass, kernel,
              &tried, &bm, &slices, status, &us, &low, &high) != 13 ||
-      problem_parse(&p, shape, error, sizeof error) || sms < 1 || us <= 0 || slices < 1)
+      problem_parse(&p, shape, error, sizeof error) || sms < 1 || !(us > 0) || !isfinite(us + low + high) || slices < 1)
     return -1;
   for (int i = 0; i < CUT_KERNELS; i++)
     if (strcmp(cut_kernel_of(i)->name, kernel) == 0) at = i;
@@ -213,8 +214,9 @@ static int read_row(session *s, const char *line) {
 
 static int read_file(session *s) {
   char line[1024];
-  FILE *f = fopen(s->read_path, "r");
-  if (!f) return fprintf(stderr, "--read: %s: cannot read: %s\n", s->read_path, strerror(errno)), 2;
+  const char *unreadable;
+  FILE *f = input_open(s->read_path, false, &unreadable);
+  if (!f) return fprintf(stderr, "--read: %s: cannot read: %s\n", s->read_path, unreadable), 2;
   int number = 0, bad = !fgets(line, sizeof line, f) || strcmp(line, csv_header) != 0;
   for (number = 1; !bad && fgets(line, sizeof line, f); number++) bad = read_row(s, line);
   fclose(f);
@@ -291,24 +293,24 @@ static int measure(session *s) {
   char error[512];
   if (machine_open_gpu(&s->gpu, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
   int status = read_problems(s, suites);
-  if (!status && s->csv_path && !(s->csv = fopen(s->csv_path, "w")))
-    status = (fprintf(stderr, "--csv: %s: cannot write: %s\n", s->csv_path, strerror(errno)), 2);
+  if (!status && s->csv_path && !(s->csv = output_open("--csv", s->csv_path))) status = 2;
   if (!status) {
     const time_t now = time(NULL);
     strftime(s->date, sizeof s->date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-    if (s->csv) fputs(csv_header, s->csv);
+    if (s->csv) fputs(csv_header, s->csv->file);
     status = measure_all(s, suites);
     putchar('\n');
     if (!s->gpu.device.emulated) print_summary(s);
     if (s->gpu.device.emulated) printf("emulated: %s, not timed\n", status ? "NOT all right" : "every cut right");
   }
-  if (s->csv && fclose(s->csv)) status = (fprintf(stderr, "--csv: %s: could not be written: %s\n", s->csv_path, strerror(errno)), 1);
+  if (output_close(s->csv)) status = 1;
   for (int i = 0; i < MOST_SUITES; i++) suite_free(&suites[i]);
   return status;
 }
 
 int main(int argc, char **argv) {
   static session s;
+  output_start();
   int status = parse(&s, argc, argv);
   if (status) return status - 1;
   status = s.read_path ? read_file(&s) : measure(&s);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "06_tensorcore_fp16/tools/train/train.h"
+#include "common/files/output.h"
 
 /* What a size means. */
 typedef struct setting {
@@ -45,7 +46,7 @@ typedef struct session {
   const setting *size;
   long long steps, images, seed, scale; /* -1: as the setting says */
   const char *csv_path, *machine;
-  FILE *csv;
+  output *csv;
   network net;
 } session;
 
@@ -134,15 +135,15 @@ static void learn(session *s, float scale) {
     else scale /= 2, left_out++;
     sum += loss, since++;
     const bool shown = step % s->size->every == 0 || step == s->steps;
-    if (s->csv) fprintf(s->csv, "\"%s\",%s,%lld,%.6f,", s->machine, s->size->name, step, loss);
+    if (s->csv) fprintf(s->csv->file, "\"%s\",%s,%lld,%.6f,", s->machine, s->size->name, step, loss);
     if (shown) {
       const double accuracy = held_out_accuracy(s);
       printf("step %4lld  loss %.3f  held-out digits read right: %5.1f %%\n", step, sum / since, 100 * accuracy);
-      if (s->csv) fprintf(s->csv, "%.4f", accuracy);
+      if (s->csv) fprintf(s->csv->file, "%.4f", accuracy);
       sum = since = 0;
       fflush(stdout);
     }
-    if (s->csv) fputc('\n', s->csv);
+    if (s->csv) fputc('\n', s->csv->file);
   }
   if (left_out) printf("%d steps left out: gradients beyond fp16; the loss scale is %g now\n", left_out, (double)scale);
 }
@@ -151,6 +152,7 @@ int main(int argc, char **argv) {
   static session s = {.steps = -1, .images = -1, .seed = 1, .scale = (long long)usual_scale};
   machine m;
   char error[512];
+  output_start();
   const int status = read_options(&s, argc, argv);
   if (status) return status < 0 ? 0 : status;
   if (machine_open_gpu(&m, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
@@ -158,13 +160,12 @@ int main(int argc, char **argv) {
   if (!s.size) s.size = &settings[m.device.emulated ? 0 : 1];
   if (s.steps < 0) s.steps = s.size->steps;
   if (s.images < 0) s.images = s.size->images;
-  if (s.csv_path && !(s.csv = fopen(s.csv_path, "w"))) return bad("--csv", "a file that can be written", s.csv_path);
-  if (s.csv) fputs("gpu,network,step,loss,held_out\n", s.csv);
+  if (s.csv_path && !(s.csv = output_open("--csv", s.csv_path))) return 2;
+  if (s.csv) fputs("gpu,network,step,loss,held_out\n", s.csv->file);
   network_open(&s.net, (int)s.images, s.size->channels, (uint64_t)s.seed, &m.device);
   printf("%s: %d channels, %lld pictures a step, %lld steps\n", s.size->name, s.size->channels, s.images, s.steps);
   const bool right = check_gradients(&s, !m.device.emulated);
   if (right) learn(&s, (float)s.scale);
   network_close(&s.net);
-  if (s.csv && fclose(s.csv)) return fprintf(stderr, "%s: %s\n", s.csv_path, strerror(errno)), 1;
-  return right ? 0 : 1;
+  return output_close(s.csv) || !right ? 1 : 0;
 }

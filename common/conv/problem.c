@@ -50,7 +50,7 @@ static const char *excerpt(const char *text, char buffer[32]) {
   return buffer;
 }
 
-/* Reads n"name*3": the rest of the line, quoted or up to white space or a comment. */
+/* Reads n"name*3": the rest of the line, quoted or up to white space or a comment. A name is there to be recognized: a longer one is cut. */
 static int parse_name(conv_problem *p, const char **cursor, char *error, size_t error_size) {
   const char *from = *cursor, *to;
   if (*from == '"') {
@@ -69,7 +69,7 @@ static int parse_name(conv_problem *p, const char **cursor, char *error, size_t 
     p->repeat = (int)repeat;
     to = star - 1;
   }
-  if (to - from >= CONV_NAME_MAX) return fail(error, error_size, "n: expected a name of at most %d characters, got %d", CONV_NAME_MAX - 1, (int)(to - from));
+  if (to - from >= CONV_NAME_MAX) to = from + CONV_NAME_MAX - 1;
   for (const char *c = from; c < to; c++)
     if (!isprint((unsigned char)*c) || *c == '"') return fail(error, error_size, "n: expected printable ASCII characters without quotes in the name");
   memcpy(p->name, from, (size_t)(to - from));
@@ -79,7 +79,7 @@ static int parse_name(conv_problem *p, const char **cursor, char *error, size_t 
 
 /* Splits the text into field values. */
 static int parse_fields(conv_problem *p, int value[F_COUNT], const char *text, char *error, size_t error_size) {
-  bool is_3d = false;
+  bool is_3d = false, out_of_range = false;
   char found[32];
   const char *cursor = text;
   for (;;) {
@@ -113,15 +113,17 @@ static int parse_fields(conv_problem *p, int value[F_COUNT], const char *text, c
       return fail(error, error_size, "%s: expected an integer from %d, got \"%s\"", name, lowest, excerpt(cursor, found));
     const long long number = strtoll(cursor, &end, 10);                         /* saturates, so that the range check below sees an overflow */
     const int highest = field == F_DH || field == F_DW ? INT_MAX - 1 : INT_MAX; /* a dilation is stored as one more */
-    if (number < lowest || number > highest)
-      return fail(error, error_size, "%s: expected an integer from %d to %d, got %.*s", name, lowest, highest, (int)(end - cursor < 24 ? end - cursor : 24),
-                  cursor);
+    const long long fits = number < lowest ? lowest : number > highest ? highest : number;
+    if (number != fits && !out_of_range) { /* said at the end: a problem that is not 2-D may be larger than anything here */
+      fail(error, error_size, "%s: expected an integer from %d to %d, got %.*s", name, lowest, highest, (int)(end - cursor < 24 ? end - cursor : 24), cursor);
+      out_of_range = true;
+    }
     cursor = end;
     if (field_3d) {
       is_3d = true;
     } else {
       if (value[field] != ABSENT) return fail(error, error_size, "%s: expected once, given twice", name);
-      value[field] = (int)number;
+      value[field] = (int)fits;
     }
   }
   if (is_3d) {
@@ -137,6 +139,7 @@ static int parse_fields(conv_problem *p, int value[F_COUNT], const char *text, c
     fail(error, error_size, "shape: expected a 2-D convolution, got a 1-D one (no field along h)");
     return PROBLEM_NOT_2D;
   }
+  if (out_of_range) return -1;
   if (!any_w) /* a square problem: the w-fields copy the h-fields (sw1, dw0 or pw0 alone do not count as given, as in benchdnn) */
     for (int i = F_IH; i < F_COUNT; i += 2) value[i + 1] = value[i];
   return 0;
@@ -167,12 +170,10 @@ static int deduce_axis(const int value[F_COUNT], int w, int *in, int *filter, in
     const int64_t total = (o - 1) * s + extent - i; /* padding that the last window needs; negative: pixels no window reaches */
     if (lo == ABSENT) lo = total > 0 ? total / 2 : 0;
     hi = total - lo;
-    const int64_t highest = lo > extent - 1 ? lo : extent - 1; /* a window further out would see nothing but padding */
-    const int64_t least = i + lo >= extent ? (i + lo - extent) / s + 1 : 1;
-    const int64_t most = (i + lo + highest - extent) / s + 1;
-    if (hi <= -s || hi > highest)
-      return fail(error, error_size, "%s: expected %lld to %lld with %s%lld %s%lld %s%lld, got %lld", out_name, (long long)least, (long long)most, in_name,
-                  (long long)i, filter_name, (long long)k, pad_name, (long long)lo, (long long)o);
+    const int64_t least = i + lo >= extent ? (i + lo - extent) / s + 1 : 1; /* there is no most: the last windows may see nothing but padding */
+    if (o < least)
+      return fail(error, error_size, "%s: expected at least %lld with %s%lld %s%lld %s%lld, got %lld", out_name, (long long)least, in_name, (long long)i,
+                  filter_name, (long long)k, pad_name, (long long)lo, (long long)o);
   }
   if (lo > INT_MAX) return fail(error, error_size, "%s: expected at most %d, deduced %lld", pad_name, INT_MAX, (long long)lo);
   if (hi < 0) hi = 0;

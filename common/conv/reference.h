@@ -21,15 +21,14 @@ typedef struct conv_reference {
 
 /* Computes the reference of a pass from its two inputs (host tensors, already rounded to their dtype).
  * random: the inputs are independent random numbers of mean zero. use_gpu: the GPU may do it.
- * Returns 0, or -1 with one line in `error`. Free with reference_free. */
+ * Returns 0, REFERENCE_NO_ROOM if there is too little memory, or -1; a line in `error` with either. Free with reference_free. */
+enum { REFERENCE_NO_ROOM = 1 };
 int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random, bool use_gpu,
                       char *error, size_t error_size);
 void reference_free(conv_reference *ref);
 
 /* The same where everything stays on the device: a and b are in its memory, and the reference will be. Not checked yet: spot_check()
- * (common/conv/spot_check.h) is the caller's to call. Returns 0, REFERENCE_NO_ROOM if the device has too little memory, or -1; a line in `error` with
- * either. Free with reference_free. */
-enum { REFERENCE_NO_ROOM = 1 };
+ * (common/conv/spot_check.h) is the caller's to call. Returns and frees as reference_compute(). */
 int reference_compute_on_device(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random,
                                 char *error, size_t error_size);
 

@@ -36,19 +36,19 @@ int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass
   float *floats_a = NULL, *floats_b = NULL;
   ref->value = malloc(count * sizeof *ref->value);
   ref->scale = malloc(count * sizeof *ref->scale);
-  int status = ref->value && ref->scale ? 0 : -1;
+  int status = ref->value && ref->scale ? 0 : REFERENCE_NO_ROOM;
   if (status == 0 && use_gpu) {
     ref->by_gpu = by_gpu(ref, p, pass, a, b, random) == cudaSuccess;
     if (!ref->by_gpu) cudaGetLastError(); /* with too little memory there: the CPU's */
   }
-  if (status == 0 && !ref->by_gpu) status = (floats_a = tensor_to_float(a)) && (floats_b = tensor_to_float(b)) ? 0 : -1;
+  if (status == 0 && !ref->by_gpu) status = (floats_a = tensor_to_float(a)) && (floats_b = tensor_to_float(b)) ? 0 : REFERENCE_NO_ROOM;
   if (status) snprintf(error, error_size, "no memory for the reference of %zu elements", count);
   if (status == 0 && ref->by_gpu) {
     const conv_source from[2] = {{.given = a}, {.given = b}};
     status = spot_check(ref, p, pass, a->dtype, from, NULL, NULL, error, error_size);
   } else if (status == 0) {
     const conv_inputs in = {.a_shape = *a, .b_shape = *b, .a = floats_a, .b = floats_b};
-    status = reference_by_rows(ref, p, pass, &in);
+    status = reference_by_rows(ref, p, pass, &in) ? REFERENCE_NO_ROOM : 0;
     if (status) snprintf(error, error_size, "no memory for a row of the reference");
     const conv_source from[2] = {{.given = a}, {.given = b}};
     if (status == 0) status = spot_check(ref, p, pass, a->dtype, from, NULL, NULL, error, error_size);

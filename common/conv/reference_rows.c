@@ -30,7 +30,7 @@ typedef struct row {
 
 static inside inside_of(const conv_problem *p, int s) {
   const int shift = p->pad_left - s * p->dil_w, last = p->W - 1 + shift;
-  const int first = shift > 0 ? (shift + p->stride_w - 1) / p->stride_w : 0, end = last < 0 ? 0 : last / p->stride_w + 1;
+  const int first = shift > 0 ? (shift - 1) / p->stride_w + 1 : 0, end = last < 0 ? 0 : last / p->stride_w + 1;
   return (inside){first, end < p->Q ? end : p->Q, shift};
 }
 

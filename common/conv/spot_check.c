@@ -121,6 +121,7 @@ int spot_check(const conv_reference *ref, const conv_problem *p, conv_pass pass,
   if (ready && wrong < 0) return 0;
   if (ready)
     snprintf(error, error_size, "the GPU's fp64 reference disagrees with the CPU's definition at element %lld of %s", (long long)wrong, pass_name(pass));
-  else snprintf(error, error_size, "checking the GPU's reference: %s", status ? cudaGetErrorString(status) : "no memory");
-  return -1;
+  else if (status) snprintf(error, error_size, "checking the GPU's reference: %s", cudaGetErrorString(status));
+  else snprintf(error, error_size, "no memory for a check of the reference, %lld elements", (long long)(a.count + b.count));
+  return ready || status ? -1 : REFERENCE_NO_ROOM;
 }

@@ -93,8 +93,8 @@ int reference_transposed(conv_reference *ref, const conv_problem *p, const conv_
   free(floats_w);
   for (size_t i = 0; i < count && !without_memory; i++) ref->largest_scale = fmaxf(ref->largest_scale, ref->scale[i]);
   const conv_source from[2] = {{.given = x}, {.given = w}};
+  const int status = without_memory ? REFERENCE_NO_ROOM : spot_check(ref, p, PASS_DGRAD, x->dtype, from, NULL, NULL, error, error_size);
   if (without_memory) snprintf(error, error_size, "no memory for the reference of %zu elements", count);
-  else if (spot_check(ref, p, PASS_DGRAD, x->dtype, from, NULL, NULL, error, error_size) == 0) return 0;
-  reference_free(ref);
-  return -1;
+  if (status) reference_free(ref);
+  return status;
 }

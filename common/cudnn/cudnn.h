@@ -162,9 +162,12 @@ typedef struct cudnn_winners {
 /* "timed=143;cut=12;...": every count of a search by its name, and the fastest plan with a wrong result. No commas, no quotes. */
 void cudnn_counts_print(const cudnn_counts *counts, char text[CUDNN_SEARCH]);
 
+/* Where winners of earlier searches are: committed with the results of this GPU, and of this machine's own runs. A line is for one GPU and one version of cuDNN, and for
+ * no other. `committed` has to stay as long as the options. */
+void cudnn_winners_files(const char *gpu, char committed[PATH_MAX], cudnn_options *options);
+
 /* A CSV file with a header line; the key of a line is GPU, cuDNN version, shape, pass, dtype, layout, graph and workspace limit.
- * Of several lines with one key the last counts. lookup: 0 found, 1 not there, -1 a line in `error`. append: 0, or -1 with a line. */
+ * Of several lines with one key the last counts. lookup: 0 found, 1 not there, -1 a line in `error`. append: 0, or -1 after a line on stderr. */
 int cudnn_winners_lookup(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, cudnn_winners *winners, char *error,
                          size_t error_size);
-int cudnn_winners_append(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, const cudnn_winners *winners,
-                         char *error, size_t error_size);
+int cudnn_winners_append(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, const cudnn_winners *winners);

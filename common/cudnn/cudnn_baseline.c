@@ -286,14 +286,13 @@ static int closed_unless_good(cudnn_baseline *b, int status) {
 
 static void remember(const cudnn_baseline *b, const cudnn_task *task, const cudnn_options *o, size_t asked_workspace) {
   cudnn_winners winners = {.count = b->best};
-  char error[CUDNN_ERROR];
   if (!o->append_to || !o->gpu || b->best == 0 || o->workspace_limit != asked_workspace) return;
   for (int i = 0; i < b->best; i++) {
     memcpy(winners.tag[i], b->plan[i].tag, CUDNN_TAG);
     winners.us[i] = b->plan[i].us;
   }
   memcpy(winners.search, b->search, sizeof winners.search);
-  if (cudnn_winners_append(o->append_to, task, o->gpu, cudnn_version(), o->workspace_limit, &winners, error, sizeof error)) fprintf(stderr, "%s\n", error);
+  cudnn_winners_append(o->append_to, task, o->gpu, cudnn_version(), o->workspace_limit, &winners);
 }
 
 int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, int sets, const cudnn_options *options, const cudnn_truth *truth,

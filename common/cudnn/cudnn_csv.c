@@ -1,7 +1,6 @@
 /* cuDNN alone in a CSV file. See cudnn_csv.h. */
 #include "common/cudnn/cudnn_csv.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -59,17 +58,9 @@ static void write_row(FILE *f, const cudnn_task *task, const machine *m, const c
   else fprintf(f, ",,,\n");
 }
 
-int cudnn_csv_add(const char *path, const cudnn_task *task, const machine *m, const cudnn_baseline *baseline, const contender *turn, char *error,
-                  size_t error_size) {
-  FILE *file = fopen(path, "a");
-  bool written = file != NULL;
-  if (file) {
-    fseek(file, 0, SEEK_END);
-    if (ftell(file) == 0) fprintf(file, "%s\n", header);
-    write_row(file, task, m, baseline, turn);
-    written = !ferror(file);
-    written &= fclose(file) == 0;
-  }
-  if (!written) snprintf(error, error_size, "%s: cannot write: %s", path, strerror(errno));
-  return written ? 0 : -1;
+int cudnn_csv_add(output *o, const cudnn_task *task, const machine *m, const cudnn_baseline *baseline, const contender *turn) {
+  if (o->empty) fprintf(o->file, "%s\n", header);
+  o->empty = false;
+  write_row(o->file, task, m, baseline, turn);
+  return output_flush(o);
 }

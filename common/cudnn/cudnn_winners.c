@@ -5,13 +5,17 @@
  *
  * No field but the GPU's name needs quotes. Missing plans are empty fields. Lines starting with # are comments. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cudnn/cudnn.h"
+#include "common/files/output.h"
+#include "common/harness/gpus.h"
 
-enum { KEY = 768, LINE = 4096, PLAN_FIELDS = 2 * CUDNN_BEST };
+enum { KEY = 768, PLAN_FIELDS = 2 * CUDNN_BEST };
 static const char header[] = "gpu,cudnn,shape,pass,dtype,layout,graph,workspace,plan1,us1,plan2,us2,plan3,us3,plan4,us4,plan5,us5,search";
 
 /* The key as it stands in the file, with the comma that ends it. */
@@ -32,7 +36,10 @@ static void make_key(const cudnn_task *task, const char *gpu, int version, size_
 static bool read_plans(const char *text, cudnn_winners *winners) {
   *winners = (cudnn_winners){0};
   const char *search = text;
-  for (int field = 0; field < PLAN_FIELDS && search; field++) search = strchr(search, ','), search += search != NULL;
+  for (int field = 0; field < PLAN_FIELDS && search; field++) {
+    search = strchr(search, ',');
+    if (search) search++;
+  }
   if (search) snprintf(winners->search, sizeof winners->search, "%.*s", (int)strcspn(search, "\n"), search);
   while (winners->count < CUDNN_BEST && *text && *text != '\n' && *text != ',') {
     const size_t length = strcspn(text, ",\n");
@@ -40,9 +47,9 @@ static bool read_plans(const char *text, cudnn_winners *winners) {
     if (length >= CUDNN_TAG || text[length] != ',') return false;
     memcpy(winners->tag[winners->count], text, length);
     winners->tag[winners->count][length] = 0;
-    winners->us[winners->count] = strtod(text + length + 1, &end);
-    if (end == text + length + 1 || !(winners->us[winners->count] > 0)) return false;
-    winners->count++;
+    const double us = strtod(text + length + 1, &end);
+    if (end == text + length + 1 || !(us > 0 && isfinite(us)) || (*end && *end != ',' && *end != '\n')) return false;
+    winners->us[winners->count++] = us;
     text = *end == ',' ? end + 1 : end;
   }
   return winners->count > 0;
@@ -57,7 +64,9 @@ void cudnn_counts_print(const cudnn_counts *c, char text[CUDNN_SEARCH]) {
 
 int cudnn_winners_lookup(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, cudnn_winners *winners, char *error,
                          size_t error_size) {
-  char key[KEY], line[LINE];
+  char key[KEY], *line = NULL;
+  size_t line_size = 0;
+  ssize_t length;
   make_key(task, gpu, version, workspace_limit, key);
   FILE *file = fopen(path, "r");
   if (!file) {
@@ -66,36 +75,41 @@ int cudnn_winners_lookup(const char *path, const cudnn_task *task, const char *g
     return -1;
   }
   int status = 1;
-  for (int number = 1; status >= 0 && fgets(line, sizeof line, file); number++) {
-    if (strncmp(line, key, strlen(key)) != 0) continue;
+  for (int number = 1; status >= 0 && (length = getline(&line, &line_size, file)) > 0; number++) {
+    if (strlen(line) != (size_t)length) {
+      snprintf(error, error_size, "%s:%d: expected text, got a zero byte", path, number);
+      status = -1;
+    }
+    if (status < 0 || strncmp(line, key, strlen(key)) != 0) continue;
     status = read_plans(line + strlen(key), winners) ? 0 : -1;
     if (status)
       snprintf(error, error_size, "%s:%d: expected plan tags and microseconds by turns, got \"%.*s\"", path, number, (int)strcspn(line + strlen(key), "\n"),
                line + strlen(key));
   }
+  free(line);
   fclose(file);
   return status;
 }
 
-int cudnn_winners_append(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, const cudnn_winners *winners,
-                         char *error, size_t error_size) {
+int cudnn_winners_append(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, const cudnn_winners *winners) {
   char key[KEY];
   make_key(task, gpu, version, workspace_limit, key);
-  FILE *file = fopen(path, "a");
-  bool written = file != NULL;
-  if (file) {
-    fseek(file, 0, SEEK_END);
-    if (ftell(file) == 0) fprintf(file, "%s\n", header);
-    fputs(key, file);
-    for (int i = 0; i < CUDNN_BEST; i++) {
-      if (i < winners->count) fprintf(file, "%s,%.3f", winners->tag[i], winners->us[i]);
-      else fputc(',', file);
-      fputc(',', file);
-    }
-    fprintf(file, "%s\n", winners->search);
-    written = !ferror(file);
-    written &= fclose(file) == 0;
+  output *o = output_append("winners", path);
+  if (!o) return -1;
+  if (o->empty) fprintf(o->file, "%s\n", header);
+  fputs(key, o->file);
+  for (int i = 0; i < CUDNN_BEST; i++) {
+    if (i < winners->count) fprintf(o->file, "%s,%.3f", winners->tag[i], winners->us[i]);
+    else fputc(',', o->file);
+    fputc(',', o->file);
   }
-  if (!written) snprintf(error, error_size, "%s: cannot write: %s", path, strerror(errno));
-  return written ? 0 : -1;
+  fprintf(o->file, "%s\n", winners->search);
+  return output_close(o);
+}
+
+void cudnn_winners_files(const char *gpu, char committed[PATH_MAX], cudnn_options *options) {
+  const gpu_limits *known = gpu_limits_of(gpu);
+  if (known) snprintf(committed, PATH_MAX, "docs/results/%s/cudnn_winners.csv", known->short_name);
+  options->winners[0] = known ? committed : NULL;
+  if (access("build/results", W_OK) == 0) options->winners[1] = options->append_to = "build/results/cudnn_winners.csv";
 }

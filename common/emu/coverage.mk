@@ -39,7 +39,7 @@ $(COVERAGE)/tools/cuts: $(patsubst %,$(B)/%.o,05_im2col_gemm/tools/cuts.c $(wild
 
 .PHONY: coverage
 coverage: $(addprefix $(COVERAGE)/,$(STEPS) tools/cuts) $(CHECK)/tests/check_tiled
-	@scripts/coverage.pl $(COVERAGE) $(ARGS)
+	@scripts/coverage.pl $(COVERAGE) $(ARGUMENTS)
 
 else
 .PHONY: coverage

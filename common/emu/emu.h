@@ -9,7 +9,7 @@
  *              EMU_SEED=n     shuffle the order of blocks, threads and wake-ups; one worker; the same n gives the same order
  *              EMU_STACK_KB=n stack of one CUDA thread (default 64)
  *              EMU_LATE=0|1   1: cp.async completes when it is waited for, not before (async.c); the check build's default
- * The check build's are in check.h, the count build's in count_launch.c.
+ * Anything else in them is refused (settings.c). The check build's are in check.h, the count build's in count_launch.c.
  *
  * In a debugger, stop in one thread of a kernel (here block (1,0,0), thread (5,0,0)) and look around:
  *   $ OMP_NUM_THREADS=1 EMU_THREADS=1 gdb --args PROGRAM ...

@@ -51,7 +51,7 @@ GPU_STEPS := $(filter-out 00,$(STEPS))
 $(foreach m,check count,$(foreach s,$(GPU_STEPS),$(eval $(call mode_rules,$(m),$(s)))))
 $(foreach s,$(GPU_STEPS),$(eval check-$(s): ; @$(CHECK)/$(s) --no-time $$(RUN_ARGS)))
 # One launch of each kernel is enough to count.
-$(foreach s,$(GPU_STEPS),$(eval count-$(s): ; @GPU='$(GPU)' $(COUNT)/$(s) --exact $$(RUN_ARGS)))
+$(foreach s,$(GPU_STEPS),$(eval count-$(s): ; @GPU=$$(call quote,$$(GPU)) $(COUNT)/$(s) --exact $$(RUN_ARGS)))
 
 $(CHECK)/tests/%: $(CHECK)/tests/%.cu.o $(LIBRARY)
 	@mkdir -p $(@D)
@@ -59,7 +59,18 @@ $(CHECK)/tests/%: $(CHECK)/tests/%.cu.o $(LIBRARY)
 	$(Q)$(LINK)
 
 # A test in C with a step's kernels.
-$(CHECK)/tests/early: $(B)/tests/early.c.o $(filter-out %/main.c.o,$(call mode_objects,check,06)) $(LIBRARY)
+$(CHECK)/tests/early $(CHECK)/tests/early_chains: $(CHECK)/tests/%: $(B)/tests/%.c.o $(filter-out %/main.c.o,$(call mode_objects,check,06) $(call mode_objects,check,07)) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,link $@)
+	$(Q)$(LINK)
+
+# Several operations one after the other, with the kernels of all steps.
+$(CHECK)/tools/graph: $(B)/common/tools/graph.c.o $(B)/all_steps.c.o $(filter-out %/main.c.o,$(foreach s,$(GPU_STEPS),$(call mode_objects,check,$(s)))) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,link $@)
+	$(Q)$(LINK)
+
+$(CHECK)/tools/recurrent: $(B)/07_fusion/tools/recurrent.c.o $(B)/all_steps.c.o $(filter-out %/main.c.o,$(foreach s,$(GPU_STEPS),$(call mode_objects,check,$(s)))) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK)
@@ -69,19 +80,19 @@ $(CHECK)/tests/early: $(B)/tests/early.c.o $(filter-out %/main.c.o,$(call mode_o
 QUICK_LINK = $(CXX) $(OPENMP) $(shell echo 'int main(void){return 0;}' | $(CXX) -fuse-ld=gold -x c++ - -o /dev/null 2>/dev/null && echo -fuse-ld=gold) $(LDFLAGS)
 .PHONY: check-compiler check-linker
 check-linker:
-	@echo '$(QUICK_LINK)'
+	@echo $(call quote,$(QUICK_LINK))
 check-compiler:
-	@echo '$(MODES_CXX) $(call already_read,$(CHECK)) $(CXXFLAGS_ALL) $(CHECK_FLAGS) -fsanitize=bounds -MF /dev/null -c'
+	@echo $(call quote,$(MODES_CXX) $(call already_read,$(CHECK)) $(CXXFLAGS_ALL) $(CHECK_FLAGS) -fsanitize=bounds -MF /dev/null -c)
 
 $(COUNT)/tests/%: $(COUNT)/tests/%.cu.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK)
 
-MODE_PROGRAMS := $(addprefix $(CHECK)/,$(GPU_STEPS) tests/check_tiled tests/check_late tests/check_cases tests/check_order tests/check_overlap tests/early tests/emu_wmma tests/emu_stmatrix tests/hopper_window tests/hopper_blocks tests/emu_ldmatrix tests/hopper_cluster tests/hopper_first_layer tests/hopper_wgrad tests/hopper_neighbours) $(addprefix $(COUNT)/,$(GPU_STEPS) tests/count_kernels tests/hopper_window tests/emu_ldmatrix)
+MODE_PROGRAMS := $(addprefix $(CHECK)/,$(GPU_STEPS) tests/check_tiled tests/lucky tests/check_late tests/check_cases tests/check_order tests/check_overlap tests/early tests/early_chains tests/emu_wmma tests/emu_stmatrix tests/hopper_window tests/hopper_blocks tests/emu_ldmatrix tests/hopper_cluster tests/hopper_first_layer tests/hopper_wgrad tests/hopper_neighbours) $(CHECK)/tools/graph $(CHECK)/tools/recurrent $(addprefix $(COUNT)/,$(GPU_STEPS) tests/count_kernels tests/hopper_window tests/emu_ldmatrix)
 .PHONY: check
 check: $(MODE_PROGRAMS)
-	@B=$(B) REWRITE=$(REWRITE) CXX='$(MODES_CXX)' tests/run.pl tests/check_steps.sh
+	@B=$(B) REWRITE=$(REWRITE) CXX=$(call quote,$(MODES_CXX)) tests/run.pl tests/check_steps.sh
 test: $(MODE_PROGRAMS)
 bench: $(addprefix $(COUNT)/,$(GPU_STEPS))
 bench: export COUNT := $(COUNT)

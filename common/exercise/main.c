@@ -1,15 +1,10 @@
 /* Runs the kernel of an exercise through the harness, as a step's program does:  main EXERCISE OPTIONS...
  *
- * The row of the kernel table is ours, so that shapes cannot be declined nor the error bound widened. And the launch function is only
- * recorded: while it runs, its inputs hold NaN; then they are put back, the output is poisoned again, and what it launched is replayed.
- * So what the host may have computed is lost, and every number of the result comes from a kernel. */
-#include "common/exercise/exercise.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+ * The row of the kernel table is ours, so that shapes cannot be declined nor the error bound widened. */
+#include <math.h>
 #include <string.h>
 
-#include "common/conv/tensor.h"
+#include "common/exercise/replay.h"
 #include "common/harness/plain.h"
 #include "common/harness/step.h"
 
@@ -21,23 +16,32 @@ typedef struct exercise {
   int arch;                /* the lowest compute capability it needs, times ten; 0: any */
   size_t most_kernels;     /* launches, at most */
   size_t filters, results; /* the workspace has room for so many */
+  enum { PLAIN, FUSED, WINOGRAD } kind;
 } exercise;
 
 static const exercise exercises[] = {
-    {"01a", "fprop, NHWC, any shape", PASS_FPROP, DTYPE_FP32, LAYOUT_NHWC, 0, 1, 0, 0},
-    {"01b", "fprop, four filters a thread", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 1, 0, 0},
-    {"02a", "dgrad, NHWC, coalesced", PASS_DGRAD, DTYPE_FP32, LAYOUT_NHWC, 0, 1, 0, 0},
-    {"02b", "fprop, NHWC, four floats a load", PASS_FPROP, DTYPE_FP32, LAYOUT_NHWC, 0, 1, 0, 0},
-    {"02c", "fprop, NHWC, filter rearranged", PASS_FPROP, DTYPE_FP32, LAYOUT_NHWC, 0, 2, 1, 0},
-    {"03a", "fprop, a halo with holes", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 1, 0, 0},
-    {"03b", "fprop, NHWC, no bank conflicts", PASS_FPROP, DTYPE_FP32, LAYOUT_NHWC, 0, 1, 0, 0},
-    {"04a", "fprop, rows roll through registers", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 1, 0, 0},
-    {"05a", "fprop, no division in the loop", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 1, 0, 0},
-    {"05b", "fprop, a sum in slices", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 2, 0, 8},
-    {"06a", "fprop, NHWC, fragments by plain loads", PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC, 80, 1, 0, 0},
-    {"06b", "fprop, NHWC, rows of 64 bytes swizzled", PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC, 80, 1, 0, 0},
-    {"06c", "fprop, NHWC, a ring of stages", PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC, 90, 1, 0, 0},
-    {"06d", "fprop, NHWC, a window that slides", PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC, 90, 1, 0, 0},
+    {"nhwc", "fprop, NHWC, any shape", PASS_FPROP, DTYPE_FP32, LAYOUT_NHWC, 0, 1, 0, 0, PLAIN},
+    {"four-filters", "fprop, four filters a thread", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 1, 0, 0, PLAIN},
+    {"nhwc-dgrad", "dgrad, NHWC, coalesced", PASS_DGRAD, DTYPE_FP32, LAYOUT_NHWC, 0, 1, 0, 0, PLAIN},
+    {"float4", "fprop, NHWC, four floats a load", PASS_FPROP, DTYPE_FP32, LAYOUT_NHWC, 0, 1, 0, 0, PLAIN},
+    {"rearranged", "fprop, NHWC, filter rearranged", PASS_FPROP, DTYPE_FP32, LAYOUT_NHWC, 0, 2, 1, 0, PLAIN},
+    {"dilated-halo", "fprop, a halo with holes", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 1, 0, 0, PLAIN},
+    {"banks", "fprop, NHWC, no bank conflicts", PASS_FPROP, DTYPE_FP32, LAYOUT_NHWC, 0, 1, 0, 0, PLAIN},
+    {"race", "fprop, two buffers and a barrier", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 1, 0, 0, PLAIN},
+    {"missing-wait", "fprop, copies run ahead", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 80, 1, 0, 0, PLAIN},
+    {"rolling-rows", "fprop, rows roll through registers", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 1, 0, 0, PLAIN},
+    {"constant", "fprop, filters in constant memory", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 1, 0, 0, PLAIN},
+    {"fixed-order", "wgrad, NHWC, divided, in one order", PASS_WGRAD, DTYPE_FP32, LAYOUT_NHWC, 0, 2, 64, 0, PLAIN},
+    {"no-division", "fprop, no division in the loop", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 1, 0, 0, PLAIN},
+    {"slices", "fprop, a sum in slices", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 2, 0, 8, PLAIN},
+    {"classes", "dgrad, neighbours of one class", PASS_DGRAD, DTYPE_FP32, LAYOUT_NCHW, 0, 1, 0, 0, PLAIN},
+    {"winograd", "fprop, F(2, 3) along the rows", PASS_FPROP, DTYPE_FP32, LAYOUT_NCHW, 0, 2, 2, 0, WINOGRAD},
+    {"fragments", "fprop, NHWC, fragments by plain loads", PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC, 80, 1, 0, 0, PLAIN},
+    {"swizzle", "fprop, NHWC, rows of 64 bytes swizzled", PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC, 80, 1, 0, 0, PLAIN},
+    {"ring", "fprop, NHWC, a ring of stages", PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC, 90, 1, 0, 0, PLAIN},
+    {"window", "fprop, NHWC, a window that slides", PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC, 90, 1, 0, 0, PLAIN},
+    {"epilogue", "fprop, NHWC, finished before it is stored", PASS_FPROP, DTYPE_FP32, LAYOUT_NHWC, 0, 2, 0, 0, FUSED},
+    {"residual", "fprop, NHWC, a residual by whole sectors", PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC, 80, 1, 0, 0, FUSED},
 };
 static const exercise *the;
 
@@ -49,78 +53,29 @@ static const char *plan_exercise(const conv_operation *o, const conv_device *dev
 /* Tensor cores: a product of 16 products and the sum so far for each 16 channels of a tap; as many as stages of 64 channels have, zeros included. */
 static double growth_fp16(const conv_problem *p, bool random) { return growth_truncated(p->R * p->S * ((p->C / p->groups + 63) / 64) * 4.0 * 17, random); }
 
-/* Counted where the grader has put a counter in front of every division of the reader's file. The host's are not wanted. */
-uint64_t exercise_divisions;
-static uint64_t divisions_on_host, launches;
-
-static cudaError_t count_kernels(cudaGraph_t graph, size_t *kernels) {
-  size_t count = 0;
-  *kernels = 0;
-  cudaError_t status = cudaGraphGetNodes(graph, NULL, &count);
-  if (status) return status;
-  cudaGraphNode_t *nodes = calloc(count + 1, sizeof *nodes);
-  if (!nodes) return cudaErrorMemoryAllocation;
-  status = cudaGraphGetNodes(graph, nodes, &count);
-  for (size_t i = 0; i < count && !status; i++) {
-    enum cudaGraphNodeType type;
-    status = cudaGraphNodeGetType(nodes[i], &type);
-    *kernels += !status && type == cudaGraphNodeTypeKernel;
-  }
-  free(nodes);
-  return status;
+/* F(2, 3) along the rows: at most Winograd's in two directions; of shapes that do not suit it, the formula's. */
+static double growth_of_winograd(const conv_problem *p, bool random) {
+  return fmax(growth_winograd((double)problem_terms(p, PASS_FPROP), WINOGRAD_2X2_NORM, random), plain_growth_fprop(p, random));
 }
 
-/* Lets exercise_launch fill a graph. Says on stderr what kept it. */
-static cudaError_t record(const conv_problem *p, const conv_buffers *b, cudaGraph_t *graph) {
-  cudaStream_t stream;
-  cudaError_t status = cudaStreamCreate(&stream);
-  if (status) return status;
-  status = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
-  if (!status) {
-    status = exercise_launch(p, b, stream);
-    const cudaError_t ended = cudaStreamEndCapture(stream, graph);
-    if (!status) status = ended;
-  }
-  cudaStreamDestroy(stream);
-  if (status) {
-    const bool recording = status >= cudaErrorStreamCaptureUnsupported && status <= cudaErrorStreamCaptureImplicit;
-    fprintf(stderr, "exercise: exercise_launch failed: %s%s\n", cudaGetErrorString(status),
-            recording ? ": expected nothing but kernel launches, on the stream it is given" : "");
-    return status;
-  }
-  size_t kernels = 0;
-  status = count_kernels(*graph, &kernels);
-  if (status || (kernels > 0 && kernels <= the->most_kernels)) return status;
-  fprintf(stderr, "exercise: exercise_launch launched %zu kernels: expected %s\n", kernels, the->most_kernels == 1 ? "one" : "one or two");
-  return cudaErrorNotSupported;
+static double growth(const conv_problem *p, bool random) {
+  if (the->kind == WINOGRAD) return growth_of_winograd(p, random);
+  if (the->dtype == DTYPE_FP16) return growth_fp16(p, random);
+  return growth_chain_fp32((double)problem_terms(p, the->pass), random);
 }
+
+uint64_t exercise_arithmetic, exercise_barriers, exercise_waits, exercise_ahead;
+static uint64_t launches;
 
 static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const conv_problem *p = &plan->operation.problem;
   void *const tensor[3] = {b->x, b->w, b->y};
   const size_t bytes[3] = {(size_t)problem_x_count(p) * dtype_bytes(the->dtype), (size_t)problem_w_count(p) * dtype_bytes(the->dtype),
                            (size_t)problem_y_count(p) * dtype_bytes(the->dtype)};
-  const int inputs[2] = {(int)pass_input_a(the->pass), (int)pass_input_b(the->pass)}, output = (int)pass_output(the->pass);
-  void *kept[2] = {malloc(bytes[inputs[0]]), malloc(bytes[inputs[1]])};
-  cudaError_t status = kept[0] && kept[1] ? cudaSuccess : cudaErrorMemoryAllocation;
-  for (int i = 0; i < 2 && !status; i++) {
-    status = cudaMemcpy(kept[i], tensor[inputs[i]], bytes[inputs[i]], cudaMemcpyDeviceToHost);
-    if (!status) status = cudaMemset(tensor[inputs[i]], 0xFF, bytes[inputs[i]]);
-  }
-  cudaGraph_t graph = NULL;
-  cudaGraphExec_t replay = NULL;
-  const uint64_t before = exercise_divisions;
-  if (!status) status = record(p, b, &graph);
-  divisions_on_host += exercise_divisions - before, launches++;
-  for (int i = 0; i < 2 && !status; i++) status = cudaMemcpy(tensor[inputs[i]], kept[i], bytes[inputs[i]], cudaMemcpyHostToDevice);
-  if (!status) status = cudaMemset(tensor[output], 0xFF, bytes[output]);
-  emu_mark_uninitialised(tensor[output], bytes[output]);
-  if (!status) status = cudaGraphInstantiate(&replay, graph, 0);
-  if (!status) status = cudaGraphLaunch(replay, stream);
-  if (replay) cudaGraphExecDestroy(replay);
-  if (graph) cudaGraphDestroy(graph);
-  for (int i = 0; i < 2; i++) free(kept[i]);
-  return status;
+  const int one = (int)pass_input_a(the->pass), other = (int)pass_input_b(the->pass), output = (int)pass_output(the->pass);
+  const exercise_bounds e = {the->most_kernels, {tensor[one], tensor[other]}, tensor[output], {bytes[one], bytes[other]}, bytes[output]};
+  launches++;
+  return replay(p, b, &e, stream);
 }
 
 int main(int argc, char **argv) {
@@ -139,12 +94,17 @@ int main(int argc, char **argv) {
                            .min_arch = the->arch,
                            .plan = plan_exercise,
                            .launch = launch,
-                           .growth = the->dtype == DTYPE_FP16  ? growth_fp16
-                                     : the->pass == PASS_DGRAD ? plain_growth_dgrad
-                                                               : plain_growth_fprop};
+                           .growth = growth,
+                           .exact_factor = the->kind == WINOGRAD ? 29 : 1,
+                           .shares_error = the->kind == WINOGRAD,
+                           .fuses = the->kind == FUSED ? FUSES_SCALE | FUSES_BIAS | FUSES_RESIDUAL | FUSES_ACTIVATION : 0};
   const conv_kernel *const kernels[] = {&row};
   const conv_step step = {.number = the->name, .title = the->title, .kernels = kernels, .kernel_count = 1};
   const int status = step_main(&step, argc - 1, argv + 1);
-  if (exercise_divisions) printf("%.17g divisions a launch\n", (double)(exercise_divisions - divisions_on_host) / (double)launches);
+  const double each = launches ? (double)launches : 1;
+  if (exercise_arithmetic)
+    printf("%.17g divisions a launch\n%.17g multiplications a launch\n", (double)exercise_arithmetic / each, (double)exercise_arithmetic / each);
+  if (exercise_barriers) printf("%.17g barriers a launch\n", (double)exercise_barriers / each);
+  if (exercise_waits) printf("%.17g ahead a launch\n", (double)exercise_ahead / (double)exercise_waits);
   return status;
 }

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "common/files/input.h"
 
 enum { SIDE_MAX = 65536, MAXVAL_MAX = 65535 };
 
@@ -33,19 +34,25 @@ __attribute__((format(printf, 3, 4))) static int fail(char *error, size_t size, 
 
 /* ---------------------------------------------------------------- reading */
 
-/* The next number of a header or a plain raster: white space and comments before it are skipped, one character behind it is eaten.
- * Returns -1 where there is none; numbers saturate at 10^9. */
-static long next_number(FILE *file) {
+/* The next character; a comment is the end of its line. */
+static int next_character(FILE *file) {
   int c = getc(file);
-  while (c == ' ' || (c >= '\t' && c <= '\r') || c == '#') {
-    if (c == '#')
-      while (c != '\n' && c != EOF) c = getc(file);
-    else c = getc(file);
-  }
-  if (c < '0' || c > '9') return -1;
+  if (c == '#')
+    while (c != '\n' && c != EOF) c = getc(file);
+  return c;
+}
+
+static bool is_space(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+/* The next number of a header or a plain raster; white space before it and one behind it are skipped. Numbers saturate at 10^9. */
+enum { NO_NUMBER = -1, NOT_APART = -2 /* something else than white space or the file's end follows */ };
+static long next_number(FILE *file) {
+  int c = next_character(file);
+  while (is_space(c)) c = next_character(file);
+  if (c < '0' || c > '9') return NO_NUMBER;
   long number = 0;
-  for (; c >= '0' && c <= '9'; c = getc(file)) number = number < 100000000 ? 10 * number + (c - '0') : 1000000000;
-  return number;
+  for (; c >= '0' && c <= '9'; c = next_character(file)) number = number < 100000000 ? 10 * number + (c - '0') : 1000000000;
+  return is_space(c) || c == EOF ? number : NOT_APART;
 }
 
 typedef struct {
@@ -56,8 +63,9 @@ typedef struct {
 
 /* Returns NULL, or the complaint (in `why`). */
 static const char *read_header(pnm_header *h, FILE *file, char *why, size_t why_size) {
-  const int magic = getc(file) == 'P' ? getc(file) : 0;
-  if (magic != '2' && magic != '3' && magic != '5' && magic != '6') return "expected a PGM or PPM picture (P2, P3, P5 or P6)";
+  const int magic = getc(file) == 'P' ? getc(file) : 0, behind = next_character(file);
+  if ((magic != '2' && magic != '3' && magic != '5' && magic != '6') || !(is_space(behind) || behind == EOF))
+    return "expected a PGM or PPM picture (P2, P3, P5 or P6)";
   h->plain = magic == '2' || magic == '3';
   h->planes = magic == '3' || magic == '6' ? 3 : 1;
   const struct {
@@ -69,7 +77,8 @@ static const char *read_header(pnm_header *h, FILE *file, char *why, size_t why_
     if (*fields[i].field >= 1 && *fields[i].field <= fields[i].highest) continue;
     char got[32] = "none";
     if (*fields[i].field >= 0) snprintf(got, sizeof got, "%ld", *fields[i].field);
-    snprintf(why, why_size, "%s: expected an integer from 1 to %ld, got %s", fields[i].name, fields[i].highest, got);
+    if (*fields[i].field == NOT_APART) snprintf(why, why_size, "%s: expected white space behind its number", fields[i].name);
+    else snprintf(why, why_size, "%s: expected an integer from 1 to %ld, got %s", fields[i].name, fields[i].highest, got);
     return why;
   }
   return NULL;
@@ -90,16 +99,13 @@ static const char *read_row(const pnm_header *h, FILE *file, unsigned char *byte
 
 int pnm_read(pnm_image *image, const char *path, char *error, size_t error_size) {
   *image = (pnm_image){0};
-  FILE *file = fopen(path, "rb");
+  const char *why;
+  FILE *file = input_open(path, true, &why);
   struct stat status;
-  if (!file || fstat(fileno(file), &status) || !S_ISREG(status.st_mode)) {
-    fail(error, error_size, "%s: expected a readable picture file: %s", path, file ? "not a regular file" : strerror(errno));
-    if (file) fclose(file);
-    return -1;
-  }
+  if (!file) return fail(error, error_size, "%s: expected a readable picture file: %s", path, why);
   char buffer[128];
   pnm_header h;
-  const char *why = read_header(&h, file, buffer, sizeof buffer);
+  why = fstat(fileno(file), &status) ? strerror(errno) : read_header(&h, file, buffer, sizeof buffer);
   if (!why) { /* look before allocating what a broken header asks for */
     const int64_t count = (int64_t)h.width * h.height * h.planes, bytes = h.plain ? 2 * count - 1 : h.maxval > 255 ? 2 * count : count;
     const int64_t left = (int64_t)status.st_size - ftell(file);
@@ -138,31 +144,11 @@ static unsigned char to_byte(float value) {
   return value >= 1 ? 255 : (unsigned char)(255 * value + 0.5f);
 }
 
-int pnm_write(const pnm_image *image, const char *path, char *error, size_t error_size) {
-  const size_t area = (size_t)image->height * (size_t)image->width, row = (size_t)image->width * (size_t)image->planes;
-  char *partial = malloc(strlen(path) + 32);
-  unsigned char *bytes = malloc(row);
-  if (!partial || !bytes) {
-    free(partial), free(bytes);
-    return fail(error, error_size, "%s: no memory to write it", path);
-  }
-  sprintf(partial, "%s.partial-%ld", path, (long)getpid());
-  FILE *file = fopen(partial, "wb");
-  bool good = file && fprintf(file, "P%d\n%d %d\n255\n", image->planes == 3 ? 6 : 5, image->width, image->height) > 0;
-  for (int y = 0; good && y < image->height; y++) {
-    for (int x = 0; x < image->width; x++)
-      for (int plane = 0; plane < image->planes; plane++)
-        bytes[x * image->planes + plane] = to_byte(image->value[(size_t)plane * area + (size_t)y * (size_t)image->width + (size_t)x]);
-    good = fwrite(bytes, 1, row, file) == row;
-  }
-  if (file && fclose(file) != 0) good = false;
-  if (good && rename(partial, path) != 0) good = false;
-  if (!good) {
-    fail(error, error_size, "%s: cannot write: %s", path, strerror(errno));
-    if (file) remove(partial);
-  }
-  free(partial), free(bytes);
-  return good ? 0 : -1;
+void pnm_write(const pnm_image *image, FILE *file) {
+  const size_t area = (size_t)image->height * (size_t)image->width;
+  fprintf(file, "P%d\n%d %d\n255\n", image->planes == 3 ? 6 : 5, image->width, image->height);
+  for (size_t i = 0; i < area; i++)
+    for (int plane = 0; plane < image->planes; plane++) putc(to_byte(image->value[(size_t)plane * area + i]), file);
 }
 
 /* ---------------------------------------------------------------- shrinking */

@@ -2,6 +2,7 @@
  * Format: netpbm.sourceforge.net/doc/pgm.html and ppm.html. */
 #pragma once
 #include <stddef.h>
+#include <stdio.h>
 
 typedef struct pnm_image {
   int planes, height, width; /* planes: 1 (grey) or 3 (red, green, blue) */
@@ -16,9 +17,8 @@ void pnm_free(pnm_image *image);
  * that names the file and what was expected. */
 int pnm_read(pnm_image *image, const char *path, char *error, size_t error_size);
 
-/* Writes 8 bits a sample, P5 or P6; values outside 0 to 1 are clamped. The file appears whole or not at all. Returns 0, or -1 with one line
- * in `error`. */
-int pnm_write(const pnm_image *image, const char *path, char *error, size_t error_size);
+/* Writes 8 bits a sample, P5 or P6; values outside 0 to 1 are clamped. Whether that went well, the file's error indicator says. */
+void pnm_write(const pnm_image *image, FILE *file);
 
 /* Makes a picture of at most the size of `from`, its own `to->height` x `to->width`: every new pixel is the mean of the area it covers.
  * Returns 0 (`to` is then allocated, free with pnm_free), or -1 when there is no memory. */

@@ -8,7 +8,7 @@ enum { GUARD_BYTES = 16 * 1024 }; /* a row of the 4000-pixel image: writes "one 
 
 /* The parts of a set: the three tensors by tensor_role, what an epilogue reads, and the workspace; or, for a graph, its tensors by their numbers, and the
  * workspace. */
-enum { PART_RESIDUAL = 3, PART_SCALE, PART_BIAS, PART_WORKSPACE = 31, PART_COUNT };
+enum { PART_RESIDUAL = 3, PART_SCALE, PART_BIAS, PART_WORKSPACE = 319, PART_COUNT };
 
 /* `count` equal sets in one allocation. A set is guard, x, guard, guard, w, guard, guard, y, guard, and so on: a guard begins at the very next byte after
  * its part, and every part is 512-byte aligned. Behind the last set: guard, workspace, guard, once for all sets, as a program keeps one workspace for all

@@ -95,19 +95,25 @@ cudaError_t device_check_upload(const device_check *d, const buffer_sets *sets) 
 
 cudaError_t device_check_parts(const device_check *d, const buffer_sets *sets, int set, part_state parts[PART_COUNT]) {
   enum { BEFORE, BEHIND, INSIDE, PLACES };
-  gpu_pair pairs[PLACES * PART_COUNT];
-  gpu_difference found[PLACES * PART_COUNT];
+  gpu_pair pairs[GPU_PAIRS];
+  gpu_difference found[GPU_PAIRS];
+  int count = 0, place[PART_COUNT]; /* a trial's parts are few */
   for (int part = 0; part < PART_COUNT; part++) {
     char *data = buffer_address(sets, set, part);
     const size_t bytes = sets->bytes[part];
-    gpu_pair *pair = &pairs[PLACES * part];
-    pair[BEFORE] = (gpu_pair){data ? data - GUARD_BYTES : NULL, d->band, data ? GUARD_BYTES : 0};
-    pair[BEHIND] = (gpu_pair){data ? data + bytes : NULL, d->band, data ? GUARD_BYTES : 0};
+    parts[part] = (part_state){0};
+    place[part] = data && count + PLACES <= GPU_PAIRS ? count : -1;
+    if (place[part] < 0) continue;
+    count += PLACES;
+    gpu_pair *pair = &pairs[place[part]];
+    pair[BEFORE] = (gpu_pair){data - GUARD_BYTES, d->band, GUARD_BYTES};
+    pair[BEHIND] = (gpu_pair){data + bytes, d->band, GUARD_BYTES};
     pair[INSIDE] = (gpu_pair){data, original(d, part), original(d, part) ? bytes : 0};
   }
-  const cudaError_t status = gpu_differences(pairs, PLACES * PART_COUNT, d->room, found);
+  const cudaError_t status = gpu_differences(pairs, count, d->room, found);
   for (int part = 0; part < PART_COUNT && !status; part++) {
-    const gpu_difference *at = &found[PLACES * part];
+    if (place[part] < 0) continue;
+    const gpu_difference *at = &found[place[part]];
     parts[part] = (part_state){.changed = at[INSIDE].last >= 0, .damaged = at[BEFORE].last >= 0 || at[BEHIND].last >= 0};
     parts[part].where = at[BEFORE].last >= 0 ? at[BEFORE].last - GUARD_BYTES : at[BEHIND].first; /* the nearest */
   }

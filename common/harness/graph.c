@@ -79,8 +79,7 @@ static const conv_kernel *kernel_for(const conv_graph *g, int i, const conv_step
   return first_that_can(g, &o->what, unfused, 4, device, plan, why);
 }
 
-/* Operation i without its epilogue, and behind it the epilogue by itself. Returns 0, or -1: no room. */
-static int split(conv_graph *g, int i) {
+int graph_split(conv_graph *g, int i) {
   if (g->operations == GRAPH_OPERATIONS || g->tensors == GRAPH_TENSORS) return -1;
   memmove(&g->operation[i + 1], &g->operation[i], (size_t)(g->operations - i) * sizeof g->operation[0]);
   g->operations++;
@@ -93,13 +92,55 @@ static int split(conv_graph *g, int i) {
   return 0;
 }
 
-int graph_choose(conv_graph *g, const conv_step *const steps[], int count, const conv_device *device, graph_plan *plan, char error[GRAPH_ERROR]) {
+/* Operations that read a tensor. */
+static int readers(const conv_graph *g, int tensor) {
+  int count = 0;
+  for (int i = 0; i < g->operations; i++) count += (g->operation[i].x == tensor) + (g->operation[i].residual == tensor);
+  return count;
+}
+
+/* The `count` operations from i on as a chain: each reads what the one before it wrote, and nobody else does. false: they are none. */
+static bool chain_of(const conv_graph *g, int i, int count, conv_chain *chain) {
+  if (i + count > g->operations) return false;
+  *chain = (conv_chain){.count = count};
+  for (int k = 0; k < count; k++) {
+    const graph_operation *o = &g->operation[i + k];
+    if (k > 0 && (o->x != o[-1].y || readers(g, o->x) != 1)) return false;
+    if (k < count - 1 && o->residual >= 0) return false;
+    chain->operation[k] = o->what;
+  }
+  chain->residual_is_x = g->operation[i + count - 1].residual >= 0 && g->operation[i + count - 1].residual == g->operation[i].x;
+  return true;
+}
+
+/* The longest chain from operation i on that a step has a kernel for; NULL: none. */
+static const chain_kernel *chain_for(const conv_graph *g, int i, const conv_step *const steps[], int count, const conv_device *device, conv_chain *chain,
+                                     conv_plan *plan) {
+  for (int length = CHAIN_OPERATIONS; length > 1; length--)
+    for (int s = 0; s < count; s++)
+      for (int c = 0; c < steps[s]->chain_count; c++) {
+        const chain_kernel *k = steps[s]->chains[c];
+        if (k->count != length || k->dtype != g->dtype || k->layout != g->layout || k->min_arch > device->arch || !chain_of(g, i, length, chain)) continue;
+        memset(plan, 0, sizeof *plan);
+        if (!k->plan(chain, device, plan)) return k;
+      }
+  return NULL;
+}
+
+int graph_choose(conv_graph *g, const conv_step *const steps[], int count, bool chains, const conv_device *device, graph_plan *plan, char error[GRAPH_ERROR]) {
   plan->workspace_bytes = 0;
+  for (int i = 0; i < GRAPH_OPERATIONS; i++) plan->kernel[i] = NULL, plan->chain[i] = NULL;
   for (int i = 0; i < g->operations; i++) {
     const conv_operation *o = &g->operation[i].what;
     const char *why;
+    plan->chain[i] = chains ? chain_for(g, i, steps, count, device, &plan->what[i], &plan->plan[i]) : NULL;
+    if (plan->chain[i]) {
+      if (plan->plan[i].workspace_bytes > plan->workspace_bytes) plan->workspace_bytes = plan->plan[i].workspace_bytes;
+      for (int left = plan->chain[i]->count; left > 1; left--, i++) g->tensor[g->operation[i].y].use = USE_INSIDE;
+      continue;
+    }
     plan->kernel[i] = kernel_for(g, i, steps, count, device, &plan->plan[i], &why);
-    if (!plan->kernel[i] && o->kind == OPERATION_CONVOLUTION && !epilogue_empty(&o->epilogue) && split(g, i) == 0)
+    if (!plan->kernel[i] && o->kind == OPERATION_CONVOLUTION && !epilogue_empty(&o->epilogue) && graph_split(g, i) == 0)
       plan->kernel[i] = kernel_for(g, i, steps, count, device, &plan->plan[i], &why);
     if (!plan->kernel[i]) {
       char shape[256];
@@ -172,8 +213,14 @@ conv_buffers graph_view(const conv_graph *g, int operation, const buffer_sets *s
 cudaError_t graph_launch(const conv_graph *g, const graph_plan *plan, const buffer_sets *sets, int set, cudaStream_t stream) {
   cudaError_t status = cudaSuccess;
   for (int i = 0; i < g->operations && !status; i++) {
-    const conv_buffers view = graph_view(g, i, sets, set);
-    status = plan->kernel[i]->launch(&plan->plan[i], &view, stream);
+    conv_buffers view[CHAIN_OPERATIONS] = {graph_view(g, i, sets, set)};
+    if (plan->kernel[i]) {
+      status = plan->kernel[i]->launch(&plan->plan[i], view, stream);
+      continue;
+    }
+    const int first = i;
+    for (int k = 1; k < plan->chain[first]->count; k++) view[k] = graph_view(g, ++i, sets, set);
+    status = plan->chain[first]->launch(&plan->plan[first], view, stream);
   }
   return status;
 }

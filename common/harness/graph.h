@@ -9,9 +9,10 @@
 #include "common/harness/plan.h"
 #include "common/harness/registry.h"
 
-enum { GRAPH_OPERATIONS = 12, GRAPH_TENSORS = PART_WORKSPACE, GRAPH_ERROR = 320 };
+enum { GRAPH_OPERATIONS = 80, GRAPH_TENSORS = PART_WORKSPACE, GRAPH_ERROR = 320 };
 
-typedef enum tensor_use { USE_IN, USE_BETWEEN, USE_OUT } tensor_use;
+/* USE_INSIDE: between operations that one kernel computes; no kernel writes it. */
+typedef enum tensor_use { USE_IN, USE_BETWEEN, USE_INSIDE, USE_OUT } tensor_use;
 
 typedef struct graph_tensor {
   tensor_use use;
@@ -37,16 +38,22 @@ typedef struct conv_graph {
  * Filters, scale and bias are new inputs. Returns the number of its result, or -1 with a line in `error`: shapes do not fit, or no room. */
 int graph_append(conv_graph *g, const conv_operation *o, int x, int residual, char error[GRAPH_ERROR]);
 
-/* One kernel for each operation of a graph, in its own order. */
+/* Makes two operations of operation i: itself without its epilogue, and behind it the epilogue alone, with a tensor between them. Returns 0, or -1: no room. */
+int graph_split(conv_graph *g, int i);
+
+/* A kernel for each operation of a graph, in its own order, or for several of them. */
 typedef struct graph_plan {
   const conv_kernel *kernel[GRAPH_OPERATIONS];
+  const chain_kernel *chain[GRAPH_OPERATIONS]; /* of an operation that begins a chain; that one's others have neither */
+  conv_chain what[GRAPH_OPERATIONS];           /* the chain */
   conv_plan plan[GRAPH_OPERATIONS];
   size_t workspace_bytes; /* the most that one needs: they follow one another */
 } graph_plan;
 
 /* Takes for every operation what the first of the steps that can do it takes: by its rule, or else the first of its kernels. Where none fuses its epilogue,
- * the operation becomes two, the convolution and a pointwise one, with a tensor between them: *g changes. Returns 0, or -1 with a line in `error`. */
-int graph_choose(conv_graph *g, const conv_step *const steps[], int count, const conv_device *device, graph_plan *plan, char error[GRAPH_ERROR]);
+ * the operation becomes two, the convolution and a pointwise one, with a tensor between them: *g changes. chains: operations that a step has one kernel for, the
+ * longest first, are that one's. Returns 0, or -1 with a line in `error`. */
+int graph_choose(conv_graph *g, const conv_step *const steps[], int count, bool chains, const conv_device *device, graph_plan *plan, char error[GRAPH_ERROR]);
 
 /* Host memory of all tensors. Returns 0, or -1 with a line. Free with graph_free either way. */
 int graph_alloc(conv_graph *g, char error[GRAPH_ERROR]);
@@ -70,5 +77,5 @@ typedef struct graph_verdict {
 } graph_verdict;
 
 /* Runs once on fresh poisoned buffers and judges every operation, guards and inputs. Integers: bit for bit, each operation and the whole chain. Results stay
- * in the graph's tensors. Returns the first CUDA error. */
-cudaError_t graph_verify(conv_graph *g, const graph_plan *plan, bool integers, FILE *log, graph_verdict *verdict);
+ * in the graph's tensors. use_gpu: right answers by the fp64 kernel (common/conv/reference.h). Returns the first CUDA error. */
+cudaError_t graph_verify(conv_graph *g, const graph_plan *plan, bool integers, bool use_gpu, FILE *log, graph_verdict *verdict);

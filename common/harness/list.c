@@ -29,7 +29,13 @@ static cudaError_t print_node(FILE *out, cudaGraphNode_t node) {
 
 cudaError_t list_launches(FILE *out, const conv_kernel *kernel, const conv_plan *plan) {
   /* Nothing runs, so the pointers only have to look like memory; aligned as the harness aligns its buffers. */
-  const conv_buffers b = {.x = (void *)512, .w = (void *)1024, .y = (void *)1536, .workspace = (void *)2048};
+  const conv_buffers b = {.x = (void *)512,
+                          .w = (void *)1024,
+                          .y = (void *)1536,
+                          .workspace = (void *)2048,
+                          .scale = (float *)2560,
+                          .bias = (float *)3072,
+                          .residual = (void *)3584};
   cudaStream_t stream = 0;
   cudaGraph_t graph = NULL;
   size_t count = 0;

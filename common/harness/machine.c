@@ -12,6 +12,7 @@
 #endif
 
 #include "common/harness/gpus.h"
+#include "common/harness/memory.h"
 
 /* fp32 FMA units of one SM, by compute capability (CUDA C++ Programming Guide, "Arithmetic Instructions"). */
 static int fp32_units(int arch) {
@@ -21,8 +22,6 @@ static int fp32_units(int arch) {
     default: return 128;
   }
 }
-
-static size_t physical_memory(void) { return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE); }
 
 /* ---------------------------------------------------------------- opening */
 
@@ -51,7 +50,7 @@ int machine_open_gpu(machine *m, char *error, size_t error_size) {
   m->device.memory_bytes = free_bytes;
   m->device.l2_bytes = (size_t)prop.l2CacheSize;
   m->device.shared_per_block = prop.sharedMemPerBlockOptin;
-  m->host_bytes = physical_memory();
+  m->host_bytes = memory_of_process("").total;
 #ifdef CUDA_EMULATOR
   m->device.emulated = true;
   return 0;
@@ -93,7 +92,7 @@ void machine_open_cpu(machine *m) {
 #ifdef _OPENMP
   m->device.sm_count = omp_get_max_threads();
 #endif
-  m->host_bytes = m->device.memory_bytes = physical_memory();
+  m->host_bytes = m->device.memory_bytes = memory_of_process("").total;
   const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE) > 0 ? sysconf(_SC_LEVEL3_CACHE_SIZE) : sysconf(_SC_LEVEL2_CACHE_SIZE);
   m->device.l2_bytes = cache > 0 ? (size_t)cache : 32u << 20;
 }

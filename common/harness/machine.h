@@ -16,7 +16,7 @@ typedef struct machine {
   conv_device device;
   machine_peaks peaks;
   int driver_version, runtime_version; /* as CUDA counts: 13000 for 13.0; 0 on a CPU */
-  size_t host_bytes;                   /* physical memory of the host */
+  size_t host_bytes;                   /* memory of the host that this process can have */
   telemetry_calls *telemetry;          /* NULL: nothing is known */
 } machine;
 

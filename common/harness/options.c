@@ -31,7 +31,7 @@ static const char help_text[] =
     "  --suite NAME|FILE  a list of such lines: a file, or one of common/suites/\n"
     "  --random N         N small random problems: groups, strides, dilation, uneven padding (a function of --seed);\n"
     "                     with kernels named: N for each of them that it can do\n"
-    "  --batch N          every problem with N images\n"
+    "  --batch N, --mb N  every problem with N images\n"
     "  --fuse LIST        scale, bias, residual and one of relu, relu6, gelu, silu, between commas: what happens to each result before it is\n"
     "                     stored; kernels that cannot say so\n"
     "  --pass PASS        fprop, dgrad, wgrad or all of these (default: all); or transposed: a transposed convolution with this input, oc oh ow,\n"
@@ -49,11 +49,13 @@ static const char help_text[] =
     "  --cudnn-fused      for forward convolutions a second opponent: cuDNN's best plan of a fused graph with a bias of zeros, in columns of its own\n"
     "  --search-seconds S at most S seconds for a problem's search (default 10)\n"
     "  --seed N           other random data (default 1)\n"
-    "  --x, --w, --dy FILE.npy   the pass's inputs, axes N,C,H,W (transposed: N,K,P,Q) / K,C/g,R,S / N,K,P,Q; what is not given is random\n"
+    "  --x, --w, --dy FILE.npy   the pass's inputs, axes N,C,H,W (transposed: N,K,P,Q) / K,C/g,R,S / N,K,P,Q; what is not given is random;\n"
+    "                     a kernel without a bound for its error on such data runs if --kernel names it, unverified\n"
     "  --out FILE.npy     the result, same axes (one shape, one pass, one kernel)\n"
+    "  --keep-wrong       with --out: the result even if it is wrong, to look at; the exit status stays 1\n"
     "  --csv FILE, --json FILE   results; the JSON has every timing sample\n"
     "  --help\n"
-    "Exit status: 0 all right, 1 a wrong result or a failed CUDA call, 2 bad input.\n";
+    "Exit status: 0 all right, 1 a result that is wrong or was not verified, or a failed CUDA call, 2 bad input.\n";
 
 static void print_help(const conv_step *step, const char *program) {
   printf("%s: step %s, %s\n\nusage: %s [options]\n%s\nkernels:\n", program, step->number, step->title, program, help_text);
@@ -109,7 +111,7 @@ static int read_problems(step_options *o, const conv_step *step, const char *sha
       fprintf(stderr, "--suite: %s\n", error);
       return -1;
     }
-    if (o->suite.passed_over) printf("%s: %d lines passed over (options, 1-D and 3-D shapes)\n", path, o->suite.passed_over);
+    if (o->suite.passed_over) printf("%s: %d passed over (lines of options, 1-D and 3-D shapes)\n", path, o->suite.passed_over);
     return 0;
   }
   o->one_shape = true;
@@ -146,6 +148,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
     SHAPE = 256,
     SUITE,
     BATCH,
+    MB,
     PASS,
     DTYPE,
     LAYOUT,
@@ -165,6 +168,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
     W,
     DY,
     OUT,
+    KEEP_WRONG,
     RANDOM,
     FUSE_LIST,
     VERIFY,
@@ -174,6 +178,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       {"shape", required_argument, 0, SHAPE},
       {"suite", required_argument, 0, SUITE},
       {"batch", required_argument, 0, BATCH},
+      {"mb", required_argument, 0, MB},
       {"pass", required_argument, 0, PASS},
       {"dtype", required_argument, 0, DTYPE},
       {"layout", required_argument, 0, LAYOUT},
@@ -189,6 +194,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       {"w", required_argument, 0, W},
       {"dy", required_argument, 0, DY},
       {"out", required_argument, 0, OUT},
+      {"keep-wrong", no_argument, 0, KEEP_WRONG},
       {"random", required_argument, 0, RANDOM},
       {"help", no_argument, 0, HELP},
       {"no-cudnn", no_argument, 0, NO_CUDNN},
@@ -211,7 +217,8 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
     switch (option) {
       case SHAPE: shape = optarg; break;
       case SUITE: suite = optarg; break;
-      case BATCH: failed = parse_integer("--batch", optarg, 1, INT_MAX, &batch); break;
+      case MB:
+      case BATCH: failed = parse_integer(option == MB ? "--mb" : "--batch", optarg, 1, INT_MAX, &batch); break;
       case PASS:
         o->transposed = strcmp(optarg, "transposed") == 0;
         failed = choose("--pass", "fprop, dgrad, wgrad, transposed or all", o->transposed ? "dgrad" : optarg, o->passes, PASS_COUNT, name_of_pass);
@@ -234,6 +241,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       case W: o->npy_in[TENSOR_W] = optarg; break;
       case DY: o->npy_in[TENSOR_Y] = optarg; break;
       case OUT: o->npy_out = optarg; break;
+      case KEEP_WRONG: o->keep_wrong = true; break;
       case RANDOM: failed = parse_integer("--random", optarg, 1, 1000000, &random); break;
       case FUSE_LIST:
         if (epilogue_parse(&o->epilogue, optarg, wrong)) failed = bad("--fuse", "scale, bias, residual and one of relu, relu6, gelu, silu, each once", wrong);

@@ -24,6 +24,7 @@ typedef struct step_options {
   const char *csv, *json;
   const char *npy_in[3]; /* by tensor_role: --x, --w, --dy; of a transposed convolution --x is in the place of dy */
   const char *npy_out;
+  bool keep_wrong; /* npy_out gets a wrong result, too */
 } step_options;
 
 /* Returns 0 to go on, or an exit status + 1: 1 after --help, 3 after bad input (one line on stderr). */

@@ -7,6 +7,10 @@
 /* .npy files make sense for one problem and one pass, and only for the tensors which that pass reads. What a transposed convolution calls x is the problem's y. */
 static int check_files(step_options *o) {
   const char *const names[3] = {"--x", "--w", "--dy"};
+  if (o->keep_wrong && !o->npy_out) {
+    fprintf(stderr, "--keep-wrong: expected --out beside it\n");
+    return -1;
+  }
   const bool any_in = o->npy_in[0] || o->npy_in[1] || o->npy_in[2];
   if (!any_in && !o->npy_out) return 0;
   int passes = 0, pass = 0;

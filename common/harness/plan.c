@@ -1,6 +1,7 @@
 /* Asks kernels whether they can, and how they would. See plan.h. */
 #include "common/harness/plan.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,20 @@ static const char *not_fused(const conv_kernel *k, const conv_epilogue *e) {
   if (e->bias && !(k->fuses & FUSES_BIAS)) return "bias";
   if (e->residual && !(k->fuses & FUSES_RESIDUAL)) return "residual";
   return e->activation && !(k->fuses & FUSES_ACTIVATION) ? activation_names[e->activation] : NULL;
+}
+
+/* Kernels count rows and columns by ints, and a block's last windows may begin many outputs behind the last one. */
+static bool beyond_ints(int out, int stride, int taps, int dil) {
+  enum { SPARE = 1024 };
+  return ((int64_t)out + SPARE) * stride + ((int64_t)taps + SPARE) * dil > INT_MAX;
+}
+
+/* Sizes with which a kernel's own plan() would overflow before it could refuse them; NULL: none. */
+static const char *too_large(const conv_problem *p) {
+  if (problem_w_count(p) > INT_MAX) return "w has 2^31 elements or more (indices are 32-bit)";
+  return beyond_ints(p->P, p->stride_h, p->R, p->dil_h) || beyond_ints(p->Q, p->stride_w, p->S, p->dil_w)
+             ? "a stride or dilation by which windows reach row or column 2^31 (indices are 32-bit)"
+             : NULL;
 }
 
 const char *kernel_plan(const conv_kernel *k, const conv_operation *o, const conv_device *device, conv_plan *plan) {
@@ -29,7 +44,8 @@ const char *kernel_plan(const conv_kernel *k, const conv_operation *o, const con
     snprintf(plan->why_not, sizeof plan->why_not, "does not fuse %s", missing);
     return plan->why_not;
   }
-  return k->plan(o, device, plan);
+  const char *why = k->place == ON_GPU && o->kind == OPERATION_CONVOLUTION ? too_large(&o->problem) : NULL;
+  return why ? why : k->plan(o, device, plan);
 }
 
 const char *kernel_plan_pass(const conv_kernel *k, const conv_problem *p, const conv_device *device, conv_plan *plan) {

@@ -1,5 +1,6 @@
 /* A step's kernels as a table, and the rule by which it chooses one. Several steps can be linked into one program. */
 #pragma once
+#include "common/harness/chain.h"
 #include "common/harness/kernel.h"
 #include "common/harness/machine.h"
 #include "common/harness/sources.h"
@@ -26,6 +27,8 @@ typedef struct conv_step {
   void (*measure_peaks)(machine_peaks *peaks); /* for CPU kernels: this machine's limits, measured; else NULL */
   const conv_choice *rule;                     /* the first line that fits decides; NULL: the step has one kernel a pass, or no rule */
   int rule_count;
+  const chain_kernel *const *chains; /* kernels for several operations of a graph; NULL: none */
+  int chain_count;
   const char *layer, *small_layer; /* the problem where none is named, on a GPU and on the emulator; NULL: the layer of all chapters */
 } conv_step;
 

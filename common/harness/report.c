@@ -4,13 +4,9 @@
 #include "common/conv/epilogue.h"
 #include "common/conv/transposed.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "common/harness/sources.h"
 
@@ -19,37 +15,16 @@ static const char csv_header[] =
     "us_median,us_min,us_p90,us_warm,samples,tflops,gbps,floor_us,floor_share,"
     "cudnn_best_us,cudnn_best_plan,cudnn_plain_share,cudnn_heur_us,cudnn_search,ratio_best,ratio_heur,note";
 
-static const char *partial_path(const char *path, char partial[PATH_MAX]) {
-  snprintf(partial, PATH_MAX, "%s.partial-%ld", path, (long)getpid());
-  return partial;
-}
-
-static FILE *open_partial(const char *option, const char *path, char *error, size_t error_size) {
-  char partial[PATH_MAX];
-  struct stat info;
-  FILE *file = NULL;
-  if (!*path) errno = ENOENT;
-  else if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) errno = EISDIR;
-  else file = fopen(partial_path(path, partial), "w");
-  if (!file) snprintf(error, error_size, "%s: %s: cannot write: %s", option, path, strerror(errno));
-  return file;
-}
-
-int report_open(report *r, const machine *m, const char *csv_path, const char *json_path, bool with_fused, char *error, size_t error_size) {
-  *r = (report){.machine = m, .text = stdout, .csv_path = csv_path, .json_path = json_path, .with_fused = with_fused};
+int report_open(report *r, const machine *m, const char *csv, const char *json, const char *out, bool with_fused) {
+  *r = (report){.machine = m, .text = stdout, .with_fused = with_fused};
   const time_t now = time(NULL);
   strftime(r->date, sizeof r->date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-  if (csv_path && json_path && strcmp(csv_path, json_path) == 0) {
-    snprintf(error, error_size, "--json: expected another file than --csv, got %s", json_path);
-    return -1;
-  }
-  if (csv_path && !(r->csv = open_partial("--csv", csv_path, error, error_size))) return -1;
-  if (json_path && !(r->json = open_partial("--json", json_path, error, error_size))) {
+  if ((csv && !(r->csv = output_open("--csv", csv))) || (json && !(r->json = output_open("--json", json))) || (out && !(r->out = output_open("--out", out)))) {
     report_discard(r);
     return -1;
   }
-  if (r->csv) fprintf(r->csv, "%s%s\n", csv_header, with_fused ? fused_columns : "");
-  if (r->json) fputs("[", r->json);
+  if (r->csv) fprintf(r->csv->file, "%s%s\n", csv_header, with_fused ? fused_columns : "");
+  if (r->json) fputs("[", r->json->file);
   return 0;
 }
 
@@ -158,7 +133,7 @@ static figures figures_of(const report *r, const result_row *row) {
 }
 
 static void csv_row(const report *r, const result_row *row, const figures *f) {
-  FILE *out = r->csv;
+  FILE *out = r->csv->file;
   const conv_kernel *k = row->kernel;
   const machine *m = r->machine;
   csv_text(out, m->device.name);
@@ -195,11 +170,11 @@ static void csv_row(const report *r, const result_row *row, const figures *f) {
   csv_text(out, row->note);
   if (r->with_fused) fused_csv(out, row);
   fputc('\n', out);
-  fflush(out);
+  output_flush(r->csv);
 }
 
 static void json_row(report *r, const result_row *row, const figures *f) {
-  FILE *out = r->json;
+  FILE *out = r->json->file;
   const conv_kernel *k = row->kernel;
   fprintf(out, "%s\n{\"gpu\": ", r->json_rows++ ? "," : "");
   json_text(out, r->machine->device.name);
@@ -308,30 +283,17 @@ static void print_choices(const report *r) {
   fprintf(r->text, "\n  (its rule: --help; what it takes: --which)\n");
 }
 
-static bool publish(FILE *file, const char *path) {
-  char partial[PATH_MAX];
-  if (!file) return true;
-  bool good = !ferror(file); /* an earlier row may have failed already */
-  good = fclose(file) == 0 && good && rename(partial_path(path, partial), path) == 0;
-  if (!good) remove(partial_path(path, partial));
-  return good;
-}
-
 int report_close(report *r) {
-  if (r->json) fputs("\n]\n", r->json);
-  const bool csv = publish(r->csv, r->csv_path), json = publish(r->json, r->json_path);
-  if (!csv || !json) fprintf(stderr, "%s: %s: could not be written: %s\n", csv ? "--json" : "--csv", csv ? r->json_path : r->csv_path, strerror(errno));
+  if (r->json) fputs("\n]\n", r->json->file);
+  const bool unwritten = output_close(r->csv) | output_close(r->json);
+  output_discard(r->out);
   print_choices(r);
   if (r->fused_tried)
     fprintf(r->text, "\ncuDNN's graph with a bias of zeros is the stronger opponent for %d of %d problems\n", r->fused_stronger, r->fused_tried);
   fprintf(r->text, "\n%d right, %d wrong, %d skipped", r->right, r->wrong, r->skipped);
   if (r->unverified) fprintf(r->text, ", %d unverified", r->unverified);
   fprintf(r->text, "\n");
-  return r->wrong || r->unverified || !csv || !json ? 1 : 0;
+  return r->wrong || r->unverified || unwritten ? 1 : 0;
 }
 
-void report_discard(report *r) {
-  char partial[PATH_MAX];
-  if (r->csv) fclose(r->csv), remove(partial_path(r->csv_path, partial));
-  if (r->json) fclose(r->json), remove(partial_path(r->json_path, partial));
-}
+void report_discard(report *r) { output_discard(r->csv), output_discard(r->json), output_discard(r->out); }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "common/cudnn/cudnn.h"
+#include "common/files/output.h"
 #include "common/harness/machine.h"
 #include "common/harness/sources.h"
 #include "common/harness/timing.h"
@@ -42,18 +43,17 @@ typedef struct choice_record {
 typedef struct report {
   const kernel_source *sources; /* hashes for the rows; NULL: none */
   const machine *machine;
-  FILE *text, *csv, *json; /* csv and json may be NULL */
-  const char *csv_path, *json_path;
-  char date[32]; /* UTC, ISO 8601 */
+  FILE *text;
+  output *csv, *json, *out; /* NULL: not asked for. out: a result for itself; NULL too when it has been written */
+  char date[32];            /* UTC, ISO 8601 */
   int right, wrong, skipped, unverified, json_rows;
   choice_record choices;
   bool with_fused;                 /* the files have columns for cuDNN's graph with a bias of zeros */
   int fused_tried, fused_stronger; /* problems beside it; of these, it was faster than cuDNN's plans for the bare convolution */
 } report;
 
-/* Opens the files (NULL: none); with_fused as in the report. Rows go to PATH.partial-PID, which takes its place as PATH when the report is closed, so that an older PATH is
- * replaced by a complete file or not at all. Returns 0, or -1 with one line in `error`. */
-int report_open(report *r, const machine *m, const char *csv_path, const char *json_path, bool with_fused, char *error, size_t error_size);
+/* Opens the files (NULL: none); with_fused as in the report. Returns 0, or -1 after one line on stderr. */
+int report_open(report *r, const machine *m, const char *csv, const char *json, const char *out, bool with_fused);
 void report_machine(const report *r);
 void report_problem(const report *r, const conv_operation *o, conv_dtype dtype, conv_layout layout);
 void report_row(report *r, const result_row *row);

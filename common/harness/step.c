@@ -133,6 +133,7 @@ static int run_all(const conv_step *step, const step_options *o, const machine *
 int step_main(const conv_step *step, int argc, char **argv) {
   step_options options;
   char error[512];
+  output_start();
   const int parsed = options_parse(&options, step, argc, argv);
   if (parsed) return parsed - 1;
 
@@ -141,7 +142,6 @@ int step_main(const conv_step *step, int argc, char **argv) {
   const bool has_gpu = machine_open_gpu(&gpu, error, sizeof error) == 0;
   if (on_cpu) {
     machine_open_cpu(&m);
-    if (step->measure_peaks && options.timing && !options.exact_only && !options.list && !options.which) step->measure_peaks(&m.peaks);
   } else if (has_gpu) {
     m = gpu;
   } else {
@@ -163,11 +163,10 @@ int step_main(const conv_step *step, int argc, char **argv) {
     status = list_kernels(step, &options, &m);
   } else {
     report r;
-    status = report_open(&r, &m, options.csv, options.json, options.cudnn_fused, error, sizeof error) ? 2 : 0;
+    status = report_open(&r, &m, options.csv, options.json, options.npy_out, options.cudnn_fused) ? 2 : 0;
     r.sources = step->sources;
-    if (status) {
-      fprintf(stderr, "%s\n", error);
-    } else {
+    if (!status) {
+      if (on_cpu && step->measure_peaks && options.timing && !options.exact_only) step->measure_peaks(&m.peaks);
       report_machine(&r);
       status = run_all(step, &options, &m, has_gpu && !gpu.device.emulated, &r);
       if (status == 2) {

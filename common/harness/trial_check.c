@@ -1,19 +1,10 @@
 /* What a trial compares, on the host or on the device. See trial_state.h. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/conv/transposed.h"
 #include "common/harness/trial_state.h"
-
-int trial_host_memory(trial_state *s) {
-  int status = 0;
-  for (int role = 0; role < 3 && !status; role++) {
-    const bool wanted = !s->on_device || s->t->options->npy_in[role] || (role == (int)s->output && s->t->options->npy_out);
-    if (wanted && !s->host[role].data) status = tensor_alloc(&s->host[role]);
-  }
-  if (!s->on_device && !status) status = tensor_alloc(&s->scratch);
-  return status;
-}
 
 const conv_tensor *trial_input(const trial_state *s, tensor_role role) { return s->on_device ? &s->device.given[role] : &s->host[role]; }
 
@@ -62,10 +53,40 @@ error_rule trial_rule(const trial_state *s, const conv_kernel *kernel) {
   return (error_rule){.growth = kernel->growth(s->t->problem, random) + epilogue_growth(&s->t->epilogue, random), .shared = kernel->shares_error};
 }
 
-cudaError_t trial_judge(const trial_state *s, const buffer_sets *sets, int set, compare_mode mode, error_rule rule, FILE *log, conv_verdict *verdict) {
+cudaError_t trial_download(trial_state *s, const buffer_sets *sets, int set) {
+  const conv_tensor *out = &s->host[s->output];
+  const cudaError_t status = out->data ? buffer_download(sets, set, (int)s->output, out->data) : cudaSuccess; /* on the device only for --out */
+  s->has_output = out->data && !status;
+  return status;
+}
+
+/* Sums of |x w| say how large partial sums may be, and how wrong a result; it may be small all the same. */
+cudaError_t trial_largest_result(const trial_state *s, double *largest) {
+  enum { AT_ONCE = 4096 };
+  const conv_reference *ref = &s->reference;
+  double value[AT_ONCE], growth = 0;
+  float scale[AT_ONCE];
+  cudaError_t status = cudaSuccess;
+  for (int i = 0; i < s->t->kernel_count; i++)
+    if (isfinite(trial_rule(s, s->t->kernels[i]).growth)) growth = fmax(growth, trial_rule(s, s->t->kernels[i]).growth);
+  *largest = 0;
+  for (int64_t first = 0; first < ref->shape.count && !status; first += AT_ONCE) {
+    const size_t count = (size_t)(ref->shape.count - first < AT_ONCE ? ref->shape.count - first : AT_ONCE);
+    if (ref->room) {
+      status = cudaMemcpy(value, ref->value + first, count * sizeof *value, cudaMemcpyDeviceToHost);
+      if (!status) status = cudaMemcpy(scale, ref->scale + first, count * sizeof *scale, cudaMemcpyDeviceToHost);
+    } else {
+      memcpy(value, ref->value + first, count * sizeof *value), memcpy(scale, ref->scale + first, count * sizeof *scale);
+    }
+    for (size_t i = 0; i < count && !status; i++) *largest = fmax(*largest, fabs(value[i]) + growth * (double)scale[i]);
+  }
+  return status;
+}
+
+cudaError_t trial_judge(trial_state *s, const buffer_sets *sets, int set, compare_mode mode, error_rule rule, FILE *log, conv_verdict *verdict) {
   conv_tensor out = s->host[s->output];
   *verdict = (conv_verdict){0};
-  const cudaError_t status = out.data ? buffer_download(sets, set, (int)s->output, out.data) : cudaSuccess; /* on the device only for --out */
+  const cudaError_t status = trial_download(s, sets, set);
   if (status) return status;
   if (!s->on_device) {
     *verdict = verify_output(&out, &s->reference, mode, rule, log);

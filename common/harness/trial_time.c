@@ -60,15 +60,6 @@ static cudaError_t check_timed(void *context, int first, int count) {
   return status;
 }
 
-/* Where winners of earlier searches are: committed with the results of this GPU, and of this machine's own runs. A line is for one GPU and one
- * version of cuDNN, and for no other. */
-static void cudnn_files(const char *gpu, char committed[PATH_MAX], cudnn_options *options) {
-  const gpu_limits *known = gpu_limits_of(gpu);
-  if (known) snprintf(committed, PATH_MAX, "docs/results/%s/cudnn_winners.csv", known->short_name);
-  options->winners[0] = known ? committed : NULL;
-  if (access("build/results", W_OK) == 0) options->winners[1] = options->append_to = "build/results/cudnn_winners.csv";
-}
-
 /* Adds cuDNN's plans to the turns of a trial on a GPU, those of one way to ask. Returns how many; -1: a CUDA error. */
 static int add_cudnn(trial_state *s, cudnn_trial *c, const buffer_sets *sets, cudnn_way way, contender turn[CUDNN_CONTENDERS]) {
   const trial *t = s->t;
@@ -77,7 +68,7 @@ static int add_cudnn(trial_state *s, cudnn_trial *c, const buffer_sets *sets, cu
                            .most_seconds = t->options->cudnn_seconds,
                            .gpu = t->machine->device.name,
                            .fp32_flops = t->machine->peaks.fp32_flops};
-  cudnn_files(t->machine->device.name, committed, &options);
+  cudnn_winners_files(t->machine->device.name, committed, &options);
   return cudnn_trial_open(c, s, sets, &options, way, turn);
 }
 

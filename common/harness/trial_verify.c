@@ -30,10 +30,13 @@ static cudaError_t verify_kernel(trial_state *s, int index, compare_mode mode, r
   buffer_sets set = buffer_sets_plan_fused(t->place, s->host, &s->fused, plan->workspace_bytes);
   cudaError_t status = buffer_sets_alloc(&set, 1);
   if (status == cudaErrorMemoryAllocation) {
+    trial_no_buffers(s, &set);
     row->status = RESULT_SKIPPED;
-    snprintf(row->note, sizeof row->note, "no memory for its buffers of %zu bytes", set.set_bytes + set.tail_bytes);
+    snprintf(row->note, sizeof row->note, "%s", s->no_room);
     return cudaSuccess;
   }
+  const error_rule rule = trial_rule(s, kernel);
+  const bool judged = mode == COMPARE_EXACT || isfinite(rule.growth);
   if (!status) status = trial_upload(s, &set);
   const conv_buffers view = buffer_view(&set, 0);
   if (!status) status = finish(t);
@@ -49,7 +52,11 @@ static cudaError_t verify_kernel(trial_state *s, int index, compare_mode mode, r
     snprintf(row->note, sizeof row->note, "launch failed: %s", cudaGetErrorString(status));
   } else if (!trial_untouched(s, &set, 0, row->note, sizeof row->note, &status)) {
     if (!status) row->status = RESULT_WRONG;
-  } else if (!(status = trial_judge(s, &set, 0, mode, trial_rule(s, kernel), s->log, &verdict))) {
+    if (!status && t->options->keep_wrong) status = trial_download(s, &set, 0);
+  } else if (!judged) {
+    status = trial_download(s, &set, 0);
+    snprintf(row->note, sizeof row->note, "ran, and nothing was compared: no bound for its error on data that is not random");
+  } else if (!(status = trial_judge(s, &set, 0, mode, rule, s->log, &verdict))) {
     if (!verdict.right) {
       row->status = RESULT_WRONG;
       snprintf(row->note, sizeof row->note, "%s data: %lld elements wrong", mode == COMPARE_EXACT ? "integer" : "random", (long long)verdict.mismatches);
@@ -75,19 +82,26 @@ static int check_finite(const trial_state *s, const conv_tensor *t) {
   return 0;
 }
 
-/* And what fp32 sums cannot be bounded for. */
-static int check_sums(const trial_state *s) {
-  const conv_reference *ref = &s->reference;
-  const double highest = ref->shape.dtype == DTYPE_FP16 ? 65504 : FLT_MAX;
-  if ((double)ref->largest_scale <= highest) return 0;
-  fprintf(stderr, "--x, --w, --dy: expected data whose sums stay below %g in magnitude (%s), they reach %g\n", highest, dtype_name(ref->shape.dtype),
-          (double)ref->largest_scale);
-  return 2;
-}
+enum { NO_ROOM = 3 }; /* beside what trial_run returns: too little memory to verify, no_room says for what */
 
 static int failed(int status, const char *error) {
-  fprintf(stderr, "%s\n", error);
+  if (status != NO_ROOM) fprintf(stderr, "%s\n", error);
   return status;
+}
+
+/* And partial sums that no fp32 can hold, or results that no fp16 can. Returns what prepare() does. */
+static int check_sums(const trial_state *s, char *error, size_t error_size) {
+  const conv_dtype dtype = s->reference.shape.dtype;
+  const double highest = dtype == DTYPE_FP16 ? 65504 : FLT_MAX;
+  double reached = (double)s->reference.largest_scale;
+  if (reached > highest && reached <= FLT_MAX) {
+    const cudaError_t status = trial_largest_result(s, &reached);
+    snprintf(error, error_size, "the largest result: %s", cudaGetErrorString(status));
+    if (status) return failed(1, error);
+  }
+  if (reached <= highest) return 0;
+  fprintf(stderr, "--x, --w, --dy: expected data whose sums stay below %g in magnitude (%s), they reach %g\n", highest, dtype_name(dtype), reached);
+  return 2;
 }
 
 /* Inputs and reference on the host. Returns what prepare() does. */
@@ -98,19 +112,20 @@ static int prepare_on_host(trial_state *s, const conv_source from[3], uint64_t f
   epilogue_free(&s->fused);
   if (epilogue_fill(&s->fused, fused_seed, magnitude)) {
     snprintf(error, error_size, "no host memory for what the epilogue reads");
-    return failed(1, error);
+    return NO_ROOM;
   }
   const bool use_gpu = t->gpu_reference && problem_macs(t->problem) > MANY_MACS;
   const conv_tensor *a = &s->host[s->input_a], *b = &s->host[s->input_b];
   const int wrong = t->options->transposed && !use_gpu ? reference_transposed(&s->reference, t->problem, a, b, random, error, error_size)
                                                        : reference_compute(&s->reference, t->problem, t->pass, a, b, random, use_gpu, error, error_size);
-  if (wrong) return failed(1, error);
+  if (wrong) return failed(wrong == REFERENCE_NO_ROOM ? NO_ROOM : 1, error);
   s->reference.shape.dtype = s->host[s->output].dtype;
   if (!epilogue_empty(&t->epilogue)) reference_fuse(&s->reference, &t->epilogue, &s->fused);
   return 0;
 }
 
-/* Fills the inputs and computes the reference. mode says which data. Returns 0, 1 or 2 as trial_run does, with a line in `error` and on stderr. */
+/* Fills the inputs and computes the reference. mode says which data. Returns 0, 1 or 2 as trial_run does, with a line in `error` and on stderr; or NO_ROOM, with
+ * a line in `error`. */
 static int prepare(trial_state *s, compare_mode mode, int magnitude, char *error, size_t error_size) {
   const trial *t = s->t;
   const uint64_t fused_seed = t->options->seed * 2 + (uint64_t)mode;
@@ -134,9 +149,9 @@ static int prepare(trial_state *s, compare_mode mode, int magnitude, char *error
     if (made) {
       device_check_free(&s->device);
       s->on_device = false;
-      if (trial_host_memory(s)) {
-        snprintf(error, error_size, "no memory to verify, on the device or on the host");
-        return failed(1, error);
+      if (!trial_host_memory(s)) {
+        snprintf(error, error_size, "%s", s->no_room);
+        return NO_ROOM;
       }
     }
   }
@@ -144,28 +159,10 @@ static int prepare(trial_state *s, compare_mode mode, int magnitude, char *error
     const int status = prepare_on_host(s, from, fused_seed, largest, !from_files, error, error_size);
     if (status) return status;
   }
-  return from_files ? check_sums(s) : 0;
+  return from_files ? check_sums(s, error, error_size) : 0;
 }
 
 /* ---------------------------------------------------------------- the whole */
-
-/* Does the trial fit this machine's memory? Writes the reason if not. */
-static bool fits_memory(const trial_state *s, char *why, size_t why_size) {
-  const trial *t = s->t;
-  const double out = (double)s->host[s->output].count, in = (double)s->host[s->input_a].count + (double)s->host[s->input_b].count;
-  const double tensors = (in + out) * (double)dtype_bytes(t->dtype);
-  const double host = 2 * tensors + 4 * in + 12 * out + (t->place == ON_CPU || t->machine->device.emulated ? tensors : 0);
-  const double device = tensors + (t->gpu_reference ? in * (double)dtype_bytes(t->dtype) + 12 * out : 0);
-  if (host > 0.9 * (double)t->machine->host_bytes) {
-    snprintf(why, why_size, "needs %.3g GB of host memory, this machine has %.3g GB", host / 1e9, (double)t->machine->host_bytes / 1e9);
-    return false;
-  }
-  if (t->place == ON_GPU && device > 0.95 * (double)t->machine->device.memory_bytes) {
-    snprintf(why, why_size, "needs %.3g GB of device memory, %.3g GB are free", device / 1e9, (double)t->machine->device.memory_bytes / 1e9);
-    return false;
-  }
-  return true;
-}
 
 /* Does the kernel stay exact on this problem's integers? */
 static bool is_exact(const trial *t, const conv_kernel *kernel, int magnitude) {
@@ -185,20 +182,29 @@ static void note_unverified(const trial *t, result_row rows[], const char *why) 
     if (rows[i].status == RESULT_UNVERIFIED) snprintf(rows[i].note, sizeof rows[i].note, "%.255s", why);
 }
 
-/* Verifies all kernels that still are in, with one kind of data. Returns what trial_run returns. */
+/* Nothing runs: no kernel has what it needs. */
+static void leave_out(const trial *t, result_row rows[], const char *why) {
+  note_unverified(t, rows, why);
+  for (int i = 0; i < t->kernel_count; i++)
+    if (rows[i].status == RESULT_UNVERIFIED) rows[i].status = RESULT_SKIPPED;
+}
+
+/* Verifies all kernels that still are in, with one kind of data. Returns what trial_run returns, or NO_ROOM. */
 static int verify_all(trial_state *s, compare_mode mode, int magnitude, result_row rows[]) {
   const trial *t = s->t;
   char error[512] = "";
   const int status = prepare(s, mode, magnitude, error, sizeof error);
   if (status) {
     note_unverified(t, rows, error);
+    if (status == NO_ROOM) snprintf(s->no_room, sizeof s->no_room, "%.255s", error);
     return status;
   }
   for (int i = 0; i < t->kernel_count; i++) {
     if (rows[i].status != RESULT_UNVERIFIED) continue;
     if (!(mode == COMPARE_EXACT ? exact_is_due : bound_is_due)(t, t->kernels[i], magnitude)) continue;
-    if (mode == COMPARE_BOUND && !isfinite(t->kernels[i]->growth(t->problem, s->reference.random))) {
-      snprintf(rows[i].note, sizeof rows[i].note, "no bound for its error on data that is not random");
+    const bool named = t->options->kernel && strcmp(t->options->kernel, "auto") != 0;
+    if (mode == COMPARE_BOUND && !named && !isfinite(trial_rule(s, t->kernels[i]).growth)) {
+      snprintf(rows[i].note, sizeof rows[i].note, "no bound for its error on data that is not random (--kernel %s runs it unverified)", t->kernels[i]->name);
       rows[i].status = RESULT_SKIPPED;
     } else if (verify_kernel(s, i, mode, &rows[i])) {
       note_unverified(t, rows, "not run to the end: a launch or a copy before it failed");
@@ -214,7 +220,7 @@ static void conclude(const trial *t, int magnitude, result_row rows[]) {
     const bool exact = exact_is_due(t, t->kernels[i], magnitude), bound = bound_is_due(t, t->kernels[i], magnitude);
     if (rows[i].status != RESULT_UNVERIFIED) continue;
     if ((rows[i].exact_checked || !exact) && (rows[i].bound_checked || !bound)) rows[i].status = RESULT_RIGHT;
-    else snprintf(rows[i].note, sizeof rows[i].note, "not compared with the reference");
+    else if (!rows[i].note[0]) snprintf(rows[i].note, sizeof rows[i].note, "not compared with the reference");
   }
 }
 
@@ -225,6 +231,30 @@ static void unverify(const trial *t, result_row rows[], const char *error) {
     rows[i].status = RESULT_UNVERIFIED;
     snprintf(rows[i].note, sizeof rows[i].note, "right once, but the timing broke off before its last sample was compared: %s", error);
   }
+}
+
+/* --out: writes the result if it is right, or wanted all the same. Returns 0; 1 if it could not be written, 2 if there is none, after a line on stderr. */
+static int write_result(const trial_state *s, report *r, const result_row *row) {
+  const bool wrong = row->status == RESULT_WRONG && s->has_output;
+  if (!r->out) return 0;
+  if (row->status == RESULT_SKIPPED) {
+    fprintf(stderr, "--out: expected a kernel that does this problem, %s does not: %s\n", row->kernel->name, row->note);
+    return 2;
+  }
+  if (wrong && !s->t->options->keep_wrong) fprintf(r->text, "  --out: not written, the result is wrong (--keep-wrong writes it all the same)\n");
+  if (row->status == RESULT_WRONG && !(wrong && s->t->options->keep_wrong)) return 0; /* unverified: it is what the user asked for by name */
+  if (!s->has_output) return 0;
+  npy_write(&s->host[s->output], r->out->file);
+  const int unwritten = output_close(r->out) ? 1 : 0;
+  r->out = NULL;
+  return unwritten;
+}
+
+/* Was there too little memory for every kernel that can do the problem? */
+static bool no_room_for_any(const trial_state *s, const result_row rows[]) {
+  for (int i = 0; i < s->t->kernel_count; i++)
+    if (rows[i].status != RESULT_SKIPPED) return false;
+  return s->no_room[0] != 0;
 }
 
 static int run(trial_state *s, report *r, result_row rows[], contender contenders[]) {
@@ -240,21 +270,14 @@ static int run(trial_state *s, report *r, result_row rows[], contender contender
   }
   if (exact) status = verify_all(s, COMPARE_EXACT, magnitude, rows);
   if (bound && !status) status = verify_all(s, COMPARE_BOUND, magnitude, rows);
+  const bool no_room = status == NO_ROOM || (!status && no_room_for_any(s, rows));
   if (!status) conclude(t, magnitude, rows);
+  if (no_room) status = trial_refused(s) ? 2 : 0;
   for (int i = 0; i < t->kernel_count && !magnitude; i++)
     if (rows[i].status == RESULT_RIGHT) snprintf(rows[i].note, sizeof rows[i].note, "2^24 terms or more: no exact integers");
-  if (!status && t->options->npy_out && rows[0].status == RESULT_SKIPPED) {
-    fprintf(stderr, "--out: expected a kernel that does this problem, %s does not: %s\n", t->kernels[0]->name, rows[0].note);
-    return 2;
-  }
-  if (!status && t->options->npy_out && rows[0].status == RESULT_RIGHT) {
-    char error[512];
-    if (npy_write(&s->host[s->output], t->options->npy_out, error, sizeof error)) {
-      fprintf(stderr, "--out: %s\n", error);
-      return 2;
-    }
-  }
-  const bool timed = t->options->timing && !t->options->exact_only && (t->place == ON_CPU || !t->machine->device.emulated);
+  const int unwritten = status ? 0 : write_result(s, r, &rows[0]);
+  if (unwritten == 2) return 2;
+  const bool timed = !no_room && t->options->timing && !t->options->exact_only && (t->place == ON_CPU || !t->machine->device.emulated);
   if (!status && timed) {
     const cudaError_t error = trial_time(s, rows, contenders, &cudnn, &fused);
     if (error) {
@@ -267,7 +290,7 @@ static int run(trial_state *s, report *r, result_row rows[], contender contender
     for (int i = 0; i < t->kernel_count; i++) report_row(r, &rows[i]);
   if (!status && timed && t->chosen) report_choice(r, rows, t->kernel_count, t->chosen);
   if (!status) report_cudnn(r, &cudnn, &fused);
-  return status;
+  return status ? status : unwritten;
 }
 
 int trial_run(const trial *t, report *r) {
@@ -278,34 +301,26 @@ int trial_run(const trial *t, report *r) {
   for (int role = 0; role < 3; role++) s.host[role] = operation_tensor(t->problem, t->pass, &t->epilogue, (tensor_role)role, t->dtype, t->layout);
   const conv_operation operation = {.problem = *t->problem, .pass = t->pass, .epilogue = t->epilogue, .transposed = t->options->transposed};
   s.fused = epilogue_describe(&t->epilogue, &s.host[s.output]);
-  char why[256];
-  const bool fits = fits_memory(&s, why, sizeof why);
-  if (!fits && t->options->one_shape) {
-    fprintf(stderr, "--shape: mb, ic, oc, ih, iw: expected a problem that fits memory: %s\n", why);
-    return 2;
-  }
+  const bool fits = trial_fits_memory(&s);
+  if (!fits && trial_refused(&s)) return 2;
   size_t workspace = 0;
   for (int i = 0; i < t->kernel_count; i++) {
     const conv_kernel *k = t->kernels[i];
     rows[i] = (result_row){.kernel = k, .problem = t->problem, .operation = operation};
-    const char *reason = fits ? kernel_plan(k, &operation, &t->machine->device, &s.plans[i]) : why;
+    const char *reason = fits ? kernel_plan(k, &operation, &t->machine->device, &s.plans[i]) : s.no_room;
     if (!reason && s.plans[i].workspace_bytes > workspace) workspace = s.plans[i].workspace_bytes;
     if (!reason) continue;
     rows[i].status = fits && s.plans[i].failed ? RESULT_WRONG : RESULT_SKIPPED;
     snprintf(rows[i].note, sizeof rows[i].note, "%s", reason);
   }
   report_problem(r, &operation, t->dtype, t->layout);
-  int status = 0;
   if (fits) {
     const tensor_role larger = s.host[s.input_a].count > s.host[s.input_b].count ? s.input_a : s.input_b;
     s.scratch = s.fused.residual.count > s.host[larger].count ? s.fused.residual : s.host[larger];
     s.on_device = device_check_suits(t, s.host, &s.fused, workspace);
-    if (trial_host_memory(&s)) {
-      fprintf(stderr, "no host memory for %s\n", operation_name(&operation));
-      status = 2;
-    }
+    if (!trial_host_memory(&s)) leave_out(t, rows, s.no_room);
   }
-  if (!status) status = run(&s, r, rows, contenders);
+  const int status = run(&s, r, rows, contenders);
   for (int role = 0; role < 3; role++) tensor_free(&s.host[role]);
   tensor_free(&s.scratch);
   epilogue_free(&s.fused);

@@ -15,12 +15,12 @@ int main(void) {
 
 #else
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "common/files/output.h"
 #include "common/harness/gpus.h"
 #include "common/harness/timing.h"
 #include "common/tools/calibrate/probe.h"
@@ -36,7 +36,7 @@ typedef struct session {
   machine gpu;
   workbench bench;
   const char *only, *csv_path;
-  FILE *csv;
+  output *csv;
   char stamp[300];        /* gpu, driver, CUDA, date: the first columns of every row */
   double here[CONSTANTS]; /* what this GPU does, in FLOP/s or bytes per second; 0: not measured */
   int rows;
@@ -64,16 +64,18 @@ static void open_stamp(session *s) {
 static void row(session *s, const char *name, const char *parameter, const char *unit, double value, double best, double p90, const contender *c) {
   s->rows++;
   printf("%-15s %-22s %10.5g %-8s", name, parameter, value, unit);
-  if (s->csv) fprintf(s->csv, "%s,%s,%s,%.6g,%s,", s->stamp, name, parameter, value, unit);
+  if (s->csv) fprintf(s->csv->file, "%s,%s,%s,%.6g,%s,", s->stamp, name, parameter, value, unit);
   if (c) {
     printf(" %10.5g %10.5g %6.0f %6.0f", best, p90, c->clock_mhz, c->power_watts);
-    if (s->csv) fprintf(s->csv, "%.6g,%.6g,%.0f,%.0f", best, p90, c->clock_mhz, c->power_watts);
+    if (s->csv) fprintf(s->csv->file, "%.6g,%.6g,%.0f,%.0f", best, p90, c->clock_mhz, c->power_watts);
   } else if (s->csv) {
-    fputs(",,,", s->csv);
+    fputs(",,,", s->csv->file);
   }
   putchar('\n');
   fflush(stdout);
-  if (s->csv) fputc('\n', s->csv);
+  if (!s->csv) return;
+  fputc('\n', s->csv->file);
+  output_flush(s->csv);
 }
 
 static bool wanted(const session *s, const char *name) { return !s->only || strncmp(name, s->only, strlen(s->only)) == 0; }
@@ -258,6 +260,7 @@ static cudaError_t measure_all(session *s) {
   add_stride_probes(&list, &s->bench);
   add_warps_probes(&list, &s->bench);
   add_shared_probes(&list, &s->bench);
+  add_l1_probes(&list, &s->bench);
   add_latency_probes(&list, &s->bench);
   add_tensor_probes(&list, &s->bench);
   add_hopper_probes(&list, &s->bench);
@@ -271,16 +274,14 @@ static cudaError_t measure_all(session *s) {
 int main(int argc, char **argv) {
   static session s;
   char error[512];
+  output_start();
   if (parse(&s, argc, argv)) return 2;
   if (machine_open_gpu(&s.gpu, error, sizeof error)) {
     fputs("calibrate: needs a GPU\n", stderr);
     return 2;
   }
-  if (s.csv_path && !(s.csv = fopen(s.csv_path, "w"))) {
-    fprintf(stderr, "--csv: %s: cannot write: %s\n", s.csv_path, strerror(errno));
-    return 2;
-  }
-  if (s.csv) fputs(csv_header, s.csv);
+  if (s.csv_path && !(s.csv = output_open("--csv", s.csv_path))) return 2;
+  if (s.csv) fputs(csv_header, s.csv->file);
   cudaError_t status = open_bench(&s);
   if (!status) {
     open_stamp(&s);
@@ -289,13 +290,11 @@ int main(int argc, char **argv) {
   }
   if (status) fprintf(stderr, "calibrate: %s\n", cudaGetErrorString(status));
   compare(&s.gpu, s.here);
-  const bool unwritten = s.csv && fclose(s.csv) != 0;
-  if (unwritten) fprintf(stderr, "--csv: %s: could not be written: %s\n", s.csv_path, strerror(errno));
   if (!status && !s.wrong && s.rows == 0) {
     fprintf(stderr, "--only: expected the beginning of a figure's name, got \"%s\"\n", s.only);
     return 2;
   }
-  return status || s.wrong || unwritten ? 1 : 0;
+  return output_close(s.csv) || status || s.wrong ? 1 : 0;
 }
 
 #endif

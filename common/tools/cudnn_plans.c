@@ -14,7 +14,7 @@ static const char help_text[] =
     "usage: cudnn_plans [options]\n"
     "  --shape STRING      a benchdnn string (default: mb16ic64ih56oc128oh56kh3ph1)\n"
     "  --suite NAME|FILE   a list of them: a file, or one of common/suites/\n"
-    "  --batch N           every problem with N images\n"
+    "  --batch N, --mb N   every problem with N images\n"
     "  --pass PASS         fprop, dgrad, wgrad or all (default: fprop)\n"
     "  --dtype TYPE        fp32 or fp16 (default: fp16)\n"
     "  --layout LAYOUT     of the data: NCHW or NHWC (default: NHWC)\n"
@@ -41,7 +41,8 @@ typedef struct {
   conv_dtype dtype;
   conv_layout layout;
   conv_epilogue epilogue;
-  const char *tag, *csv;
+  const char *tag, *csv_path;
+  output *csv;
   cudnn_options search;
 } settings;
 
@@ -83,6 +84,7 @@ static int parse(settings *s, int argc, char **argv) {
     SHAPE = 256,
     SUITE,
     BATCH,
+    MB,
     PASS,
     DTYPE,
     LAYOUT,
@@ -104,29 +106,14 @@ static int parse(settings *s, int argc, char **argv) {
     HELP
   };
   static const struct option table[] = {
-      {"shape", required_argument, 0, SHAPE},
-      {"pass", required_argument, 0, PASS},
-      {"dtype", required_argument, 0, DTYPE},
-      {"layout", required_argument, 0, LAYOUT},
-      {"only-layout", no_argument, 0, ONLY},
-      {"fuse", required_argument, 0, FUSE},
-      {"zero-bias", no_argument, 0, ZERO_BIAS},
-      {"plans", required_argument, 0, PLANS},
-      {"workspace", required_argument, 0, WORKSPACE},
-      {"seconds", required_argument, 0, SECONDS},
-      {"list-all", no_argument, 0, ALL},
-      {"tag", required_argument, 0, TAG},
-      {"winners", required_argument, 0, WINNERS},
-      {"append", required_argument, 0, APPEND},
-      {"no-check", no_argument, 0, NO_CHECK},
-      {"suite", required_argument, 0, SUITE},
-      {"batch", required_argument, 0, BATCH},
-      {"csv", required_argument, 0, CSV},
-      {"hopeless", no_argument, 0, HOPELESS},
-      {"help", no_argument, 0, HELP},
-      {"any-math", no_argument, 0, ANY_MATH},
-      {"direct", no_argument, 0, DIRECT},
-      {0},
+      {"shape", required_argument, 0, SHAPE},     {"pass", required_argument, 0, PASS},     {"dtype", required_argument, 0, DTYPE},
+      {"layout", required_argument, 0, LAYOUT},   {"only-layout", no_argument, 0, ONLY},    {"fuse", required_argument, 0, FUSE},
+      {"zero-bias", no_argument, 0, ZERO_BIAS},   {"plans", required_argument, 0, PLANS},   {"workspace", required_argument, 0, WORKSPACE},
+      {"seconds", required_argument, 0, SECONDS}, {"list-all", no_argument, 0, ALL},        {"tag", required_argument, 0, TAG},
+      {"winners", required_argument, 0, WINNERS}, {"append", required_argument, 0, APPEND}, {"no-check", no_argument, 0, NO_CHECK},
+      {"suite", required_argument, 0, SUITE},     {"batch", required_argument, 0, BATCH},   {"mb", required_argument, 0, MB},
+      {"csv", required_argument, 0, CSV},         {"hopeless", no_argument, 0, HOPELESS},   {"help", no_argument, 0, HELP},
+      {"any-math", no_argument, 0, ANY_MATH},     {"direct", no_argument, 0, DIRECT},       {0},
   };
   *s = (settings){.dtype = DTYPE_FP16, .layout = LAYOUT_NHWC, .check = true};
   const char *shape = NULL, *suite = NULL, *pass = "fprop";
@@ -138,7 +125,8 @@ static int parse(settings *s, int argc, char **argv) {
     switch (option) {
       case SHAPE: shape = optarg; break;
       case SUITE: suite = optarg; break;
-      case BATCH: failed = parse_number("--batch", optarg, 1e6, &number), batch = (int)number; break;
+      case MB:
+      case BATCH: failed = parse_number(option == MB ? "--mb" : "--batch", optarg, 1e6, &number), batch = (int)number; break;
       case PASS: pass = optarg; break;
       case DTYPE:
         for (int i = 0; i < DTYPE_COUNT; i++)
@@ -165,7 +153,7 @@ static int parse(settings *s, int argc, char **argv) {
       case TAG: s->tag = optarg; break;
       case WINNERS: s->search.winners[0] = optarg; break;
       case APPEND: s->search.append_to = optarg; break;
-      case CSV: s->csv = optarg; break;
+      case CSV: s->csv_path = optarg; break;
       case NO_CHECK: s->check = false; break;
       case HELP: fputs(help_text, stdout); return 1;
       default: failed = -1; break; /* getopt has printed its line */
@@ -247,7 +235,8 @@ static int run(const settings *s, const machine *m, const conv_problem *problem,
     const cudaError_t timed = time_plans(&w, m, &b, turn);
     if (timed) snprintf(error, sizeof error, "timing: %s", cudaGetErrorString(timed));
     if (!timed) print_plans(&w, &b, turn);
-    status = timed || (s->csv && cudnn_csv_add(s->csv, &task, m, &b, turn, error, sizeof error));
+    status = timed != cudaSuccess;
+    if (!timed && s->csv) cudnn_csv_add(s->csv, &task, m, &b, turn);
   }
   if (status) fprintf(stderr, "  %s\n", error);
   fflush(stdout);
@@ -256,8 +245,17 @@ static int run(const settings *s, const machine *m, const conv_problem *problem,
   return status != 0;
 }
 
+/* Files that get rows: can they? Returns 0, or 2 after a line on stderr. */
+static int open_files(settings *s) {
+  if (s->csv_path && !(s->csv = output_append("--csv", s->csv_path))) return 2;
+  output *winners = s->search.append_to ? output_append("--append", s->search.append_to) : NULL;
+  if (s->search.append_to && !winners) return 2;
+  return output_close(winners) ? 2 : 0;
+}
+
 int main(int argc, char **argv) {
   settings s;
+  output_start();
   const int parsed = parse(&s, argc, argv);
   if (parsed) return parsed < 0 ? 2 : 0;
   machine m;
@@ -266,6 +264,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "%s\n", cudnn_version() ? error : cudnn_describe());
     return 2;
   }
+  if (open_files(&s)) return 2;
   printf("%s on %s\n", cudnn_describe(), m.device.name);
   s.search.gpu = m.device.name;
   s.search.fp32_flops = s.hopeless ? 0 : m.peaks.fp32_flops;
@@ -274,5 +273,5 @@ int main(int argc, char **argv) {
     for (int pass = 0; pass < PASS_COUNT; pass++)
       if (s.passes[pass]) status |= run(&s, &m, &s.suite.problems[i], (conv_pass)pass);
   suite_free(&s.suite);
-  return status;
+  return output_close(s.csv) ? 1 : status;
 }

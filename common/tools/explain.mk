@@ -11,6 +11,6 @@ endif
 
 .PHONY: $(addprefix explain-,$(EXPLAINED))
 $(addprefix explain-,$(EXPLAINED)): explain-%: $(B)/tools/explain_%
-	@$< $(ARGS)
+	@$< $(ARGUMENTS)
 explain-%:
-	@echo "$@: expected one of $(addprefix explain-,$(EXPLAINED))" >&2; exit 2
+	@echo $(call quote,$@)': expected one of $(addprefix explain-,$(EXPLAINED))' >&2; exit 2

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/emu/run/wgmma_product.h"
+#include "common/files/output.h"
 
 static const char help_text[] = "usage: explain_descriptor [DESCRIPTOR] [FIELD=VALUE ...]\n"
                                 "  DESCRIPTOR      64 bits, such as 0x4000004000010040; or its fields:\n"
@@ -320,6 +321,7 @@ static void explain_oddities(const question *q, const meaning *m, piece *pieces,
 }
 
 int main(int argc, char **argv) {
+  output_start();
   question q = {0};
   int given[FIELDS];
   if (argc == 1 || strcmp(argv[1], "--help") == 0) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/emu/run/wgmma_product.h"
+#include "common/files/output.h"
 
 enum { NOT_GIVEN = -1, HALVES = 2, MOST_N = 256 };
 
@@ -224,6 +225,7 @@ static const fragment *named(const char *name) {
 }
 
 int main(int argc, char **argv) {
+  output_start();
   if (argc == 1 || strcmp(argv[1], "--help") == 0) {
     help();
     return 0;

@@ -9,6 +9,7 @@
 
 #include "common/conv/problem.h"
 #include "common/emu/run/tensor_map.h"
+#include "common/files/output.h"
 
 static const char help_text[] = "Which pixels a box of an im2col tensor map brings into shared memory.\n"
                                 "\n"
@@ -212,6 +213,7 @@ int main(int argc, char **argv) {
                                         {"pixels", required_argument, 0, PIXELS}, {"help", no_argument, 0, HELP},     {0}};
   const char *shape = NULL, *tap = "0,0", *first = "0", *pixels = "16", *rest;
   int option;
+  output_start();
   while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
     if (option == '?') return 2;
     if (option == HELP) return fputs(help_text, stdout), 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/emu/run/tensor_map.h"
+#include "common/files/output.h"
 
 static const char help_text[] = "Where a copy with a swizzle puts the chunks of its rows, and what that does for the banks.\n"
                                 "\n"
@@ -112,6 +113,7 @@ int main(int argc, char **argv) {
                                         {0}};
   const char *swizzle = "", *chunk = "0", *start = "0";
   int option;
+  output_start();
   while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
     if (option == '?') return 2;
     if (option == HELP) return fputs(help_text, stdout), 0;

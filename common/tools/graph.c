@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/files/output.h"
+#include "common/harness/graph_parse.h"
 #include "common/harness/graph_time.h"
 
 static const char help_text[] =
-    "usage: graph [options] OPERATION...\n"
-    "An OPERATION is a benchdnn string, or pool:STRING for max-pooling, and what follows in it: +scale +bias +residual, one of +relu +relu6 +gelu +silu.\n"
-    "Each reads what the one before it wrote. A residual is a new tensor; +residual=N: the result of operation N, 0: what the first one reads.\n"
-    "  --dtype fp32|fp16  of all tensors; fp32 in NCHW, fp16 in NHWC (default: fp32)\n"
+    "usage: graph [options] OPERATION...\n" GRAPH_OPERATION_HELP "  --dtype fp32|fp16  of all tensors; fp32 in NCHW, fp16 in NHWC (default: fp32)\n"
     "  --seed N           of the data (default: 1)\n"
+    "  --unfused          a kernel for each operation, even where one can do several\n"
     "  --no-time          verify only\n"
     "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
 
@@ -23,58 +23,28 @@ static int bad(const char *what, const char *expected, const char *got) {
   return 2;
 }
 
-/* Appends what the text says. y: the results so far, y[0] the first input. Returns 0 or 2. */
-static int append(conv_graph *g, const char *text, int y[GRAPH_OPERATIONS + 1]) {
-  char shape[256], epilogue[128] = "", wrong[EPILOGUE_NAME], error[512];
-  const bool pools = strncmp(text, "pool:", 5) == 0;
-  const char *from = pools ? text + 5 : text;
-  const size_t length = strcspn(from, "+");
-  conv_operation o = {.kind = pools ? OPERATION_MAX_POOL : OPERATION_CONVOLUTION, .pass = PASS_FPROP};
-  int residual = -1;
-  snprintf(shape, sizeof shape, "%.*s", (int)length, from);
-  if (length >= sizeof shape || strlen(from + length) >= sizeof epilogue) return bad("OPERATION", "a benchdnn string and up to four words", text);
-  char *to = epilogue;
-  for (const char *c = from[length] ? from + length + 1 : ""; *c; c++) {
-    if (*c == '=') { /* +residual=N */
-      char *end;
-      const long n = strtol(c + 1, &end, 10);
-      if (end == c + 1 || (*end && *end != '+') || n < 0 || n > g->operations || y[n] < 0 || to - epilogue < 8 || memcmp(to - 8, "residual", 8) != 0)
-        return bad("OPERATION", "+residual=N with N the number of an operation before it, or 0", text);
-      residual = y[n];
-      c = end - 1;
-    } else {
-      *to++ = *c == '+' ? ',' : *c;
-    }
-  }
-  *to = 0;
-  if (problem_parse(&o.problem, shape, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
-  if (*epilogue && epilogue_parse(&o.epilogue, epilogue, wrong))
-    return bad("OPERATION", "scale, bias, residual and one of relu, relu6, gelu, silu, each once", wrong);
-  char why[GRAPH_ERROR];
-  const int result = graph_append(g, &o, g->operations ? y[g->operations] : -1, residual, why);
-  if (result < 0) return fprintf(stderr, "%s\n", why), 2;
-  y[0] = g->operation[0].x;
-  y[g->operations] = result;
-  return 0;
-}
-
 static void print_operation(const conv_graph *g, const graph_plan *plan, int i, const conv_verdict *v, bool integers) {
   static const char *const kinds[] = {"", "pointwise ", "max-pool "};
   const conv_operation *o = &g->operation[i].what;
   char shape[256], epilogue[EPILOGUE_NAME];
   problem_print(&o->problem, shape, sizeof shape);
   epilogue_print(&o->epilogue, epilogue);
-  printf("  %d  %s%s%s  by %s%s%s: ", i + 1, kinds[o->kind], shape, epilogue, plan->kernel[i]->name, *plan->plan[i].words ? ", " : "", plan->plan[i].words);
-  if (v->right && integers) printf("exact on integers\n");
+  const conv_kernel *k = plan->kernel[i];
+  const chain_kernel *chain = plan->chain[i];
+  printf("  %d  %s%s%s  ", i + 1, kinds[o->kind], shape, epilogue);
+  if (k || chain) printf("by %s%s%s: ", k ? k->name : chain->name, *plan->plan[i].words ? ", " : "", plan->plan[i].words);
+  else printf("by the same: ");
+  if (g->tensor[g->operation[i].y].use == USE_INSIDE) printf("inside the kernel\n");
+  else if (v->right && integers) printf("exact on integers\n");
   else if (v->right) printf("%.0f %% of the error bound\n", 100 * v->worst_share);
   else printf("WRONG\n");
 }
 
 /* Verifies with one kind of data. Returns 0 or 1. */
-static int verify(conv_graph *g, const graph_plan *plan, uint64_t seed, bool integers) {
+static int verify(conv_graph *g, const graph_plan *plan, uint64_t seed, bool integers, bool use_gpu) {
   graph_verdict v;
   graph_fill(g, seed, integers);
-  const cudaError_t status = graph_verify(g, plan, integers, stdout, &v);
+  const cudaError_t status = graph_verify(g, plan, integers, use_gpu, stdout, &v);
   if (status) return fprintf(stderr, "graph: %s\n", cudaGetErrorString(status)), 1;
   if (integers && strstr(v.note, "integers")) return printf("not compared on integers: %s\n", v.note), 0;
   for (int i = 0; i < g->operations; i++) print_operation(g, plan, i, &v.operation[i], integers);
@@ -85,7 +55,7 @@ static int verify(conv_graph *g, const graph_plan *plan, uint64_t seed, bool int
 
 static int time_it(const conv_graph *g, const graph_plan *plan, const conv_graph *asked, const machine *m) {
   graph_figures f;
-  const cudaError_t status = graph_time(g, plan, asked, m, &f);
+  const cudaError_t status = graph_time(g, plan, NULL, asked, 0, m, &f);
   if (status) return fprintf(stderr, "timing: %s\n", cudaGetErrorString(status)), 1;
   printf("all: %.1f us (min %.1f), floors of the operations %.1f us", f.us, f.min_us, f.floor_us);
   if (f.cudnn_us > 0) {
@@ -98,16 +68,18 @@ static int time_it(const conv_graph *g, const graph_plan *plan, const conv_graph
 }
 
 int main(int argc, char **argv) {
-  enum { DTYPE = 256, SEED, NO_TIME, HELP };
-  static const struct option table[] = {
-      {"dtype", required_argument, 0, DTYPE}, {"seed", required_argument, 0, SEED}, {"no-time", no_argument, 0, NO_TIME}, {"help", no_argument, 0, HELP}, {0}};
+  enum { DTYPE = 256, SEED, UNFUSED, NO_TIME, HELP };
+  static const struct option table[] = {{"dtype", required_argument, 0, DTYPE}, {"seed", required_argument, 0, SEED}, {"unfused", no_argument, 0, UNFUSED},
+                                        {"no-time", no_argument, 0, NO_TIME},   {"help", no_argument, 0, HELP},       {0}};
   conv_graph asked = {.dtype = DTYPE_FP32, .layout = LAYOUT_NCHW};
-  bool timing = true;
+  bool timing = true, chains = true;
   uint64_t seed = 1;
   int option, y[GRAPH_OPERATIONS + 1], failed = 0;
   char *end, error[512], why[GRAPH_ERROR];
+  output_start();
   while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
     if (option == HELP) return fputs(help_text, stdout), 0;
+    if (option == UNFUSED) chains = false;
     if (option == NO_TIME) timing = false;
     if (option == SEED && (seed = strtoull(optarg, &end, 10), *end || end == optarg)) return bad("--seed", "an integer", optarg);
     if (option == DTYPE && strcmp(optarg, "fp32") != 0 && strcmp(optarg, "fp16") != 0) return bad("--dtype", "fp32 or fp16", optarg);
@@ -115,7 +87,7 @@ int main(int argc, char **argv) {
     if (option == '?') return 2;
   }
   if (optind == argc) return bad("graph", "operations (see --help)", "");
-  for (int i = optind; i < argc && !failed; i++) failed = append(&asked, argv[i], y);
+  for (int i = optind; i < argc && !failed; i++) failed = graph_parse(&asked, argv[i], y, why) ? (fprintf(stderr, "%s\n", why), 2) : 0;
   if (failed) return failed;
   machine m;
   if (machine_open_gpu(&m, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
@@ -123,10 +95,10 @@ int main(int argc, char **argv) {
   static graph_plan plan;
   int steps = 0;
   while (all_steps[steps]) steps++;
-  if (graph_choose(&g, all_steps, steps, &m.device, &plan, why)) return fprintf(stderr, "graph: %s\n", why), 2;
+  if (graph_choose(&g, all_steps, steps, chains, &m.device, &plan, why)) return fprintf(stderr, "graph: %s\n", why), 2;
   int status = graph_alloc(&g, why) ? (fprintf(stderr, "graph: %s\n", why), 2) : 0;
-  if (!status) status = verify(&g, &plan, seed, true);
-  if (!status) status = verify(&g, &plan, seed, false);
+  if (!status) status = verify(&g, &plan, seed, true, !m.device.emulated);
+  if (!status) status = verify(&g, &plan, seed, false, !m.device.emulated);
   if (!status && timing && !m.device.emulated) status = time_it(&g, &plan, &asked, &m);
   graph_free(&g);
   return status;

@@ -8,10 +8,9 @@
  * ones are nearly equal. Instead the square is filled with copies of it, each the mirror image of its neighbours, and the one in the upper
  * left corner is shown. Results are as large as the image; beyond its borders lie zeros, the problem's own padding.
  *
- * FILE has rows of numbers, `#` comments, and perhaps `scale NUMBER` (all numbers times that) and `offset NUMBER` (added to the result). A
- * blank line starts the next of several filters of one size; the result is then the root of the sum of their squares. A number may be a
- * fraction: 1/16. Deep learning's convolution does not flip the filter (mathematics calls that cross-correlation): the upper left number
- * is multiplied with the upper left pixel of the window, so a filter is written as it lies on the picture.
+ * FILE is as common/files/filter.h says; the result of several filters is the root of the sum of their squares. Deep learning's convolution does not
+ * flip the filter (mathematics calls that cross-correlation): the upper left number is multiplied with the upper left pixel of the window, so a
+ * filter is written as it lies on the picture.
  *
  * Exit status: 0 all right, 2 bad input, with one line on stderr and nothing written. */
 #include <ctype.h>
@@ -21,137 +20,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "common/files/filter.h"
 #include "common/files/npy.h"
+#include "common/files/output.h"
 #include "common/files/pnm.h"
 
-enum { SIZE_MAX_PIXELS = 10000, FILTER_SIDE = 63, FILTER_COUNT = 16, FILTER_BYTES = 1 << 20 };
+enum { SIZE_MAX_PIXELS = 10000 };
 enum { SHOWN_SIDE = 1000, DETAIL_HEIGHT = 400, GAP = 8 }; /* of a picture to look at, in pixels */
 
 typedef struct {
-  int count, rows, cols;
-  float value[FILTER_COUNT * FILTER_SIDE * FILTER_SIDE]; /* [count][rows][cols] */
-  double scale, offset;
-} filter_set;
-
-typedef struct {
   const char *photo, *filter, *size, *x, *w, *y, *after, *side;
+  output *first, *second; /* w and x, or after and side */
 } arguments;
-
-/* ---------------------------------------------------------------- filters */
-
-/* Reads one number or fraction at *cursor. Returns 0, or -1. */
-static int parse_number(const char **cursor, double *number) {
-  char *end;
-  *number = strtod(*cursor, &end);
-  if (end == *cursor) return -1;
-  if (*end == '/') {
-    const char *below = end + 1;
-    *number /= strtod(below, &end);
-    if (end == below) return -1;
-  }
-  if ((*end && !isspace((unsigned char)*end)) || !(fabs(*number) <= 1e6)) return -1; /* a NaN and infinities too */
-  *cursor = end;
-  return 0;
-}
-
-/* Reads the numbers of one line. Returns how many, or -1 with the word that is none of them in `word`; the number after the last that
- * there is room for is counted, but not kept. */
-static int parse_row(const char *line, double number[], int room, char word[32]) {
-  int count = 0;
-  for (const char *cursor = line;;) {
-    cursor += strspn(cursor, " \t\r\n\v\f");
-    if (!*cursor || count > room) return count;
-    double value;
-    const char *start = cursor;
-    if (parse_number(&cursor, &value)) {
-      int length = (int)strcspn(start, " \t\r\n\v\f");
-      if (length > 24) length = 24;
-      for (int i = 0; i < length; i++) word[i] = isprint((unsigned char)start[i]) ? start[i] : '?';
-      word[length] = 0;
-      return -1;
-    }
-    if (count < room) number[count] = value;
-    count++;
-  }
-}
-
-/* One line of the file. `row` is the row of the filter being read. Returns NULL, or the complaint (in `why`). */
-static const char *filter_line(filter_set *f, int *row, char *line, char *why, size_t why_size) {
-  double number[FILTER_SIDE];
-  char word[32];
-  char *comment = strchr(line, '#');
-  if (comment) *comment = 0;
-  char *start = line + strspn(line, " \t\r\n\v\f");
-  if (!*start) {
-    if (comment || *row == 0) return NULL;
-    if (f->count > 0 && *row != f->rows) {
-      snprintf(why, why_size, "expected filters of one size, got %d rows after one of %d", *row, f->rows);
-      return why;
-    }
-    f->count++, f->rows = *row, *row = 0;
-    return NULL;
-  }
-  const bool scale = strncmp(start, "scale", 5) == 0 && isspace((unsigned char)start[5]);
-  const bool offset = strncmp(start, "offset", 6) == 0 && isspace((unsigned char)start[6]);
-  const int room = scale || offset ? 1 : FILTER_SIDE;
-  const int count = parse_row(start + (scale ? 5 : offset ? 6 : 0), number, room, word);
-  if (count < 0) {
-    snprintf(why, why_size, "expected numbers from -1e6 to 1e6 (or scale NUMBER, offset NUMBER), got \"%s\"", word);
-    return why;
-  }
-  if (scale || offset) {
-    *(scale ? &f->scale : &f->offset) = number[0];
-    return count == 1 ? NULL : scale ? "expected one number after scale" : "expected one number after offset";
-  }
-  if (count > FILTER_SIDE || *row == FILTER_SIDE || f->count == FILTER_COUNT) {
-    snprintf(why, why_size, "expected at most %d filters of %d x %d numbers", FILTER_COUNT, FILTER_SIDE, FILTER_SIDE);
-    return why;
-  }
-  if ((f->count || *row) && count != f->cols) {
-    snprintf(why, why_size, "expected %d numbers, as in the rows above, got %d", f->cols, count);
-    return why;
-  }
-  f->cols = count;
-  if (f->count && *row == f->rows) {
-    snprintf(why, why_size, "expected filters of one size, got more than %d rows", f->rows);
-    return why;
-  }
-  const int rows = f->count ? f->rows : *row;
-  for (int s = 0; s < count; s++) f->value[(f->count * rows + *row) * count + s] = (float)number[s];
-  ++*row;
-  return NULL;
-}
-
-/* Returns 0, or -1 with one line on stderr that names file, line and what was expected. */
-static int filter_read(filter_set *f, const char *path) {
-  struct stat status;
-  FILE *file = fopen(path, "r");
-  if (!file || fstat(fileno(file), &status) || !S_ISREG(status.st_mode) || status.st_size > FILTER_BYTES) {
-    const char *why = !file ? strerror(errno) : !S_ISREG(status.st_mode) ? "not a regular file" : "larger than 1 MiB";
-    fprintf(stderr, "%s: expected a readable file with a filter: %s\n", path, why);
-    if (file) fclose(file);
-    return -1;
-  }
-  *f = (filter_set){.scale = 1};
-  char buffer[160], end_of_file[] = "\n";
-  const char *why = NULL;
-  char *line = NULL;
-  size_t line_size = 0;
-  int row = 0, line_number = 0;
-  while (!why && getline(&line, &line_size, file) > 0) {
-    line_number++;
-    why = filter_line(f, &row, line, buffer, sizeof buffer);
-  }
-  if (!why) why = filter_line(f, &row, end_of_file, buffer, sizeof buffer);
-  if (!why && f->count == 0) why = "expected rows of numbers, found none";
-  if (why) fprintf(stderr, "%s:%d: %s\n", path, line_number, why);
-  for (int i = 0; i < f->count * f->rows * f->cols; i++) f->value[i] *= (float)f->scale;
-  free(line);
-  fclose(file);
-  return why ? -1 : 0;
-}
 
 /* ---------------------------------------------------------------- the problem */
 
@@ -164,8 +45,7 @@ static int load(const arguments *a, pnm_image *photo, filter_set *f, conv_proble
     fprintf(stderr, "size: expected an integer from 1 to %d, got \"%s\"\n", SIZE_MAX_PIXELS, a->size);
     return 2;
   }
-  if (filter_read(f, a->filter)) return 2;
-  if (pnm_read(photo, a->photo, error, sizeof error)) {
+  if (filter_read(f, a->filter, error, sizeof error) || pnm_read(photo, a->photo, error, sizeof error)) {
     fprintf(stderr, "%s\n", error);
     return 2;
   }
@@ -192,15 +72,22 @@ static int load(const arguments *a, pnm_image *photo, filter_set *f, conv_proble
   return 0;
 }
 
+/* Both files appear, or none. Returns the exit status. */
+static int close_both(const arguments *a) {
+  if (output_flush(a->second)) return output_close(a->second), 2;
+  return output_close(a->first) || output_close(a->second) ? 2 : 0;
+}
+
 /* The place in a photo of n pixels which pixel i of a row of copies shows: 0 1 2 2 1 0 0 1 2 ... */
 static int mirrored(int i, int n) { return i % (2 * n) < n ? i % (2 * n) : 2 * n - 1 - i % (2 * n); }
 
 /* Writes x and w, prints the problem. Returns the exit status. */
 static int prepare(const arguments *a, const pnm_image *photo, const filter_set *f, const conv_problem *p) {
   conv_tensor x = tensor_describe(p, TENSOR_X, DTYPE_FP32, LAYOUT_NCHW), w = tensor_describe(p, TENSOR_W, DTYPE_FP32, LAYOUT_NCHW);
-  char error[1024] = "no memory for the problem";
   int failed = tensor_alloc(&x) || tensor_alloc(&w);
-  if (!failed) {
+  if (failed) {
+    fprintf(stderr, "no memory for the problem\n");
+  } else {
     float *to = x.data;
     for (int n = 0; n < p->N; n++)
       for (int h = 0; h < p->H; h++) {
@@ -208,17 +95,11 @@ static int prepare(const arguments *a, const pnm_image *photo, const filter_set 
         for (int i = 0; i < p->W; i++) *to++ = row[mirrored(i, photo->width)];
       }
     memcpy(w.data, f->value, tensor_bytes(&w));
-    failed = npy_write(&w, a->w, error, sizeof error);
-    if (!failed && npy_write(&x, a->x, error, sizeof error)) {
-      remove(a->w);
-      failed = 1;
-    }
+    npy_write(&w, a->first->file), npy_write(&x, a->second->file);
+    failed = close_both(a);
   }
   tensor_free(&x), tensor_free(&w);
-  if (failed) {
-    fprintf(stderr, "%s\n", error);
-    return 2;
-  }
+  if (failed) return 2;
   char text[256];
   problem_print(p, text, sizeof text);
   printf("%s\n", text);
@@ -292,17 +173,16 @@ static int finish(const arguments *a, const pnm_image *photo, const filter_set *
   if (!failed) {
     develop(&after, &y, f);
     for (size_t i = 0; i < (size_t)after.planes * (size_t)after.height * (size_t)after.width; i++) after.value[i] = fminf(fmaxf(after.value[i], 0), 1);
-    failed = lay_out(&sheet, photo, &after) || pnm_write(&after, a->after, error, sizeof error);
-    if (!failed && pnm_write(&sheet, a->side, error, sizeof error)) {
-      remove(a->after);
-      failed = 1;
-    }
+    failed = lay_out(&sheet, photo, &after);
   }
-  tensor_free(&y), pnm_free(&after), pnm_free(&sheet);
   if (failed) {
     fprintf(stderr, "%s\n", error);
-    return 2;
+  } else {
+    pnm_write(&after, a->first->file), pnm_write(&sheet, a->second->file);
+    failed = close_both(a);
   }
+  tensor_free(&y), pnm_free(&after), pnm_free(&sheet);
+  if (failed) return 2;
   printf("%d x %d pixels", photo->width, photo->height);
   if (photo->width < p->W || photo->height < p->H) printf(", with mirrored copies %d x %d", p->W, p->H);
   printf("\n");
@@ -314,6 +194,7 @@ int main(int argc, char **argv) {
                               "       image finish  PHOTO --filter FILE --size N --y y.npy --after after.ppm --side side.ppm\n";
   static const struct option table[] = {{"filter", 1, 0, 0}, {"size", 1, 0, 1},  {"x", 1, 0, 2},    {"w", 1, 0, 3},
                                         {"y", 1, 0, 4},      {"after", 1, 0, 5}, {"side", 1, 0, 6}, {0}};
+  output_start();
   arguments a = {0};
   const char **const value[] = {&a.filter, &a.size, &a.x, &a.w, &a.y, &a.after, &a.side};
   int option, known = 1;
@@ -330,6 +211,9 @@ int main(int argc, char **argv) {
   static filter_set filter;
   pnm_image photo;
   conv_problem problem;
+  a.first = preparing ? output_open("--w", a.w) : output_open("--after", a.after);
+  if (a.first) a.second = preparing ? output_open("--x", a.x) : output_open("--side", a.side);
+  if (!a.second) return 2;
   int status = load(&a, &photo, &filter, &problem);
   if (status) return status;
   status = preparing ? prepare(&a, &photo, &filter, &problem) : finish(&a, &photo, &filter, &problem);

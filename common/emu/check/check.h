@@ -89,14 +89,14 @@ static inline size_t emu_groups(const emu_shadow *s) { return (s->bytes + 3) / 4
 /* Entries of `seen` and `who`: one for each group, two for its halves. */
 static inline size_t emu_entries(const emu_shadow *s) { return 3 * emu_groups(s); }
 
-/* check_pages.c: memory for the shadow of so many bytes, and back. Of `who` only what `seen` has something for means anything. */
-void emu_pages_take(emu_shadow *s);
+/* check_pages.c: memory for the shadow of so many bytes (false: there is none), and back. Of `who` only what `seen` has something for means anything. */
+bool emu_pages_take(emu_shadow *s);
 void emu_pages_give(const emu_shadow *s);
 
-emu_shadow *emu_shadow_at(uintptr_t address);     /* the last that starts at or before it; NULL if there is none */
-void emu_shadow_begin_launch(emu_launch *launch); /* gives it its mark */
-uint64_t emu_shadow_oldest(void);                 /* serial of the first launch whose mark has not been given again */
-void emu_shadow_allocated(void *start, size_t bytes, uint64_t serial, bool pinned);
+emu_shadow *emu_shadow_at(uintptr_t address);                                       /* the last that starts at or before it; NULL if there is none */
+void emu_shadow_begin_launch(emu_launch *launch);                                   /* gives it its mark */
+uint64_t emu_shadow_oldest(void);                                                   /* serial of the first launch whose mark has not been given again */
+bool emu_shadow_allocated(void *start, size_t bytes, uint64_t serial, bool pinned); /* false: no memory */
 void emu_shadow_variable(void *start, size_t bytes, const char *name);
 void emu_shadow_freed(void *start);
 void emu_shadow_copied(void *dst, const void *src, size_t bytes);
@@ -264,7 +264,7 @@ void emu_engines_bulk_arrived(emu_block *block, uint32_t shared, uint32_t bytes,
 void emu_engines_bulk_global(const void *address, size_t bytes, bool writes, emu_site where);
 void emu_engines_store_issued(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number);
 void emu_engines_bulk_sent(emu_thread *t, unsigned number, emu_block *to, uint32_t mbarrier);
-void emu_engines_store_waited(emu_thread *t);
+void emu_engines_store_waited(emu_thread *t, unsigned number);
 void emu_engines_wgmma_issued(const struct emu_wgmma_record *what, unsigned group, emu_site where);
 void emu_engines_wgmma_waited(emu_block *block, unsigned warpgroup, unsigned done);
 void emu_engines_proxy_fence(emu_thread *t);

@@ -32,8 +32,7 @@ void emu_arrays_mark(const void *pointer, size_t bytes, const char *name) {
   pthread_mutex_lock(&lock);
   if (count == room) {
     room = room ? 2 * room : 16;
-    arrays = realloc(arrays, room * sizeof *arrays);
-    if (arrays == NULL) emu_no_memory();
+    arrays = emu_grow(arrays, room, sizeof *arrays, "the list of arrays");
   }
   arrays[count] = (array){.start = start, .bytes = bytes};
   snprintf(arrays[count++].name, sizeof arrays->name, "%s", name);

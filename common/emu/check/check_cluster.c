@@ -16,8 +16,7 @@ void emu_cluster_begin_block(emu_checker *c, unsigned rank, unsigned team_size) 
   c->rank = rank;
   c->team_size = team_size;
   if (team_size == 1) return;
-  if (c->of_others == NULL) c->of_others = calloc(EMU_MAX_CLUSTER, sizeof *c->of_others);
-  if (c->of_others == NULL) emu_no_memory();
+  if (c->of_others == NULL) c->of_others = emu_take(EMU_MAX_CLUSTER, sizeof *c->of_others, "the clocks of a cluster");
   c->engines = true;
   memset(c->of_others, 0, team_size * sizeof *c->of_others);
   memset(c->visits, 0, sizeof c->visits);

@@ -249,10 +249,9 @@ void emu_engines_bulk_sent(emu_thread *t, unsigned number, emu_block *to, uint32
   if (*known < number) *known = number;
 }
 
-void emu_engines_store_waited(emu_thread *t) {
-  emu_checker *c = emu_checking;
-  const unsigned g = t->number / 128;
-  c->clock[t->number / EMU_WARP][EMU_OF_STORE + g] = c->stores[g];
+void emu_engines_store_waited(emu_thread *t, unsigned number) {
+  uint32_t *known = &emu_checking->clock[t->number / EMU_WARP][EMU_OF_STORE + t->number / 128];
+  if (*known < number) *known = number;
 }
 
 void emu_engines_bulk_global(const void *address, size_t bytes, bool writes, emu_site where) {

@@ -47,25 +47,26 @@ static const emu_shadow *nearest(uintptr_t address) {
   return address - (below->start + below->bytes) <= above->start - address ? below : above;
 }
 
-void emu_shadow_allocated(void *start, size_t bytes, uint64_t serial, bool pinned) {
-  emu_shadow *s = calloc(1, sizeof *s);
-  if (s == NULL) emu_no_memory();
+bool emu_shadow_allocated(void *start, size_t bytes, uint64_t serial, bool pinned) {
+  emu_shadow *s = emu_take(1, sizeof *s, "the shadow of an allocation");
   *s = (emu_shadow){.start = (uintptr_t)start, .bytes = bytes, .serial = serial};
-  emu_pages_take(s);
-  s->has_halves = calloc(1, sizeof *s->has_halves);
-  if (s->has_halves == NULL) emu_no_memory();
+  if (!emu_pages_take(s)) {
+    free(s);
+    return false;
+  }
+  s->has_halves = emu_take(1, sizeof *s->has_halves, "the shadow of an allocation");
   emu_shadow_set(s, 0, bytes, 0, pinned ? 0xFF : 0x0F); /* the host writes pinned memory unseen */
   pthread_mutex_lock(&lock);
   if (count == room) {
     room = room ? 2 * room : 64;
-    shadows = realloc(shadows, room * sizeof *shadows);
-    if (shadows == NULL) emu_no_memory();
+    shadows = emu_grow(shadows, room, sizeof *shadows, "the list of allocations");
   }
   const size_t at = upper_bound(s->start);
   memmove(&shadows[at + 1], &shadows[at], (count - at) * sizeof *shadows);
   shadows[at] = s;
   count++;
   pthread_mutex_unlock(&lock);
+  return true;
 }
 
 void emu_shadow_freed(void *start) {
@@ -89,7 +90,7 @@ void emu_shadow_freed(void *start) {
 static uintptr_t variables_start = UINTPTR_MAX, variables_end;
 
 void emu_shadow_variable(void *start, size_t bytes, const char *name) {
-  emu_shadow_allocated(start, bytes, 0, true);
+  if (!emu_shadow_allocated(start, bytes, 0, true)) emu_no_memory(bytes, "the shadow of a __device__ variable");
   emu_arrays_mark(start, bytes, name);
   emu_shadow_copied(start, NULL, bytes);
   if ((uintptr_t)start < variables_start) variables_start = (uintptr_t)start;

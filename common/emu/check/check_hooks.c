@@ -290,6 +290,8 @@ static const emu_tool checker = {
     .async_issue = async_issue,
     .async_done = async_done,
     .dying = dying,
+    .kept = sizeof(uint8_t) + sizeof(emu_seen) + sizeof(emu_who),
+    .kept_of_halves = 2 * (sizeof(emu_seen) + sizeof(emu_who)),
     .late = true,
 };
 

@@ -61,9 +61,7 @@ static bool overflow; /* there was more than we keep */
 static void *keep(void *old, size_t old_bytes, size_t new_bytes) {
   bytes += new_bytes - old_bytes;
   if (bytes > MOST_BYTES) overflow = true;
-  void *p = realloc(old, new_bytes);
-  if (p == NULL) emu_no_memory();
-  return p;
+  return emu_grow(old, 1, new_bytes, "the order between blocks");
 }
 
 static party *find(uint32_t block) {
@@ -148,8 +146,7 @@ static uint32_t own_fences(const emu_checker *c, unsigned thread, uint32_t epoch
 void emu_order_release(emu_checker *c, const void *address) {
   if (!c->fenced) return;
   const unsigned thread = emu_self->number, w = thread / EMU_WARP, threads = emu_self->block->thread_count;
-  release *r = calloc(1, sizeof *r + threads * sizeof r->upto[0]);
-  if (r == NULL) emu_no_memory();
+  release *r = emu_take(1, sizeof *r + threads * sizeof r->upto[0], "the order between blocks");
   r->address = (uintptr_t)address;
   bool any = false;
   for (unsigned i = 0; i < threads; i++) {
@@ -243,8 +240,7 @@ static void add_place(place_list *list, uintptr_t address, uint64_t number) {
     if (list->at[i].address == address && list->at[i].number >= number) return;
   if (list->count == list->room) {
     list->room = list->room > 0 ? 2 * list->room : 16;
-    list->at = realloc(list->at, list->room * sizeof *list->at);
-    if (list->at == NULL) emu_no_memory();
+    list->at = emu_grow(list->at, list->room, sizeof *list->at, "the order between blocks");
   }
   list->at[list->count++] = (place){address, number};
 }

@@ -1,7 +1,5 @@
 /* Memory of the shadows. Programs free buffers and allocate the next ones, of about that size, again and again; and new pages cost more than
  * what the checker does with them. So those of the last few that were freed are kept for the next, unless they are large. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -12,19 +10,10 @@ static emu_shadow kept[KEPT]; /* all zeros but for `who` */
 static size_t next_kept;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Pages of zeros that cost nothing until somebody touches them. */
-static void *pages(size_t bytes) {
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) {
-    fprintf(stderr, "emulator check: no memory for the shadow of an allocation\n");
-    abort();
-  }
-  return p;
-}
-
-/* Groups that there are pages for. */
+/* Groups that there are pages for: where they are kept, enough for the next of about that size. */
 static size_t room_for(const emu_shadow *s) {
   size_t groups = 1024;
+  if (emu_groups(s) > MOST_GROUPS_KEPT) return emu_groups(s);
   while (groups < emu_groups(s)) groups *= 2;
   return groups;
 }
@@ -40,19 +29,22 @@ static bool take_kept(emu_shadow *s) {
   return found;
 }
 
-void emu_pages_take(emu_shadow *s) {
-  if (take_kept(s)) return;
-  const size_t groups = room_for(s);
-  s->state = pages(groups);
-  s->seen = pages(3 * groups * sizeof *s->seen);
-  s->who = pages(3 * groups * sizeof *s->who);
-}
-
 static void drop(const emu_shadow *s) {
   const size_t groups = room_for(s);
-  munmap(s->state, groups);
-  munmap(s->seen, 3 * groups * sizeof *s->seen);
-  munmap(s->who, 3 * groups * sizeof *s->who);
+  if (s->state != NULL) munmap(s->state, groups);
+  if (s->seen != NULL) munmap(s->seen, 3 * groups * sizeof *s->seen);
+  if (s->who != NULL) munmap(s->who, 3 * groups * sizeof *s->who);
+}
+
+bool emu_pages_take(emu_shadow *s) {
+  if (take_kept(s)) return true;
+  const size_t groups = room_for(s);
+  s->state = emu_pages(groups);
+  s->seen = emu_pages(3 * groups * sizeof *s->seen);
+  s->who = emu_pages(3 * groups * sizeof *s->who);
+  if (s->state != NULL && s->seen != NULL && s->who != NULL) return true;
+  drop(s);
+  return false;
 }
 
 void emu_pages_give(const emu_shadow *s) {

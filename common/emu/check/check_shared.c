@@ -60,14 +60,13 @@ void emu_shared_describe_at(const emu_checker *c, size_t offset, char *text, siz
 /* ---- time ---- */
 
 static void *pages(size_t bytes) {
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) emu_no_memory();
+  void *p = emu_pages(bytes);
+  if (p == NULL) emu_no_memory(bytes, "the checker's shadow of shared memory");
   return p;
 }
 
 void emu_checker_create(emu_worker *w) {
-  emu_checker *c = calloc(1, sizeof *c);
-  if (c == NULL) emu_no_memory();
+  emu_checker *c = emu_take(1, sizeof *c, "the checker of a worker");
   c->worker = w;
   c->shared_allowed = allowed;
   c->cells = pages(ALL_CELLS * sizeof *c->cells);

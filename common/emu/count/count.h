@@ -45,7 +45,7 @@ typedef struct emu_counts {
 /* Adds one request: n lanes' accesses by one instruction. */
 void emu_count_request(emu_counts *counts, emu_worker *w, const emu_touch *const touch[], int n);
 unsigned emu_sectors(const emu_touch *const touch[], int n);
-unsigned emu_wavefronts(const emu_touch *const touch[], int n); /* shared memory: addresses are offsets into the arena */
+unsigned emu_wavefronts(const emu_touch *const touch[], int n); /* in shared memory addresses are offsets into the arena */
 
 /* count_step.c */
 void emu_step_begin_block(emu_worker *w);
@@ -112,8 +112,9 @@ extern const emu_tool emu_counter_tool;
 void emu_count_see(const void *address, size_t bytes, emu_access_kind kind, const void *pc);
 
 void emu_count_print(emu_counted *launch);
+void emu_count_json_open(void); /* before the first launch; ends the program where the file cannot be written */
 void emu_count_json(const emu_counted *launch);
 int emu_count_rows(const emu_counted *launch, emu_instruction *rows, int room); /* by line; equal ones merged */
 
 /* What a GPU can do at best. */
-const gpu_limits *emu_count_gpu(void); /* GPU=name; NULL if unknown */
+const gpu_limits *emu_count_gpu(void); /* GPU=name; an unknown one ends the program */

@@ -1,10 +1,12 @@
 /* The counts for programs: EMU_COUNT_JSON=file gets an array with one object for each launch that was counted. */
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/emu/count/count.h"
+#include "common/files/output.h"
 
-static FILE *file;
+static output *json;
+static FILE *file; /* its */
 
 static void put_string(const char *text) {
   putc('"', file);
@@ -17,30 +19,27 @@ static void put_string(const char *text) {
 
 static void finish(void) {
   fputs("\n]\n", file);
-  fclose(file);
+  output_close(json);
 }
 
-static bool begin(void) {
+void emu_count_json_open(void) {
   const char *path = getenv("EMU_COUNT_JSON");
-  if (file != NULL) return fputs(",\n", file) >= 0;
-  if (path == NULL || *path == '\0') return false;
-  file = fopen(path, "w");
-  if (file == NULL) {
-    perror(path);
-    return false;
-  }
+  if (json != NULL || path == NULL || *path == '\0') return;
+  json = output_open("EMU_COUNT_JSON", path);
+  if (json == NULL) exit(2);
   atexit(finish);
-  return fputs("[\n", file) >= 0;
+  file = json->file;
+  fputs("[", file);
 }
 
 void emu_count_json(const emu_counted *launch) {
   static const char *const kind[] = {"load", "store", "atomic"}, *const space[] = {"global", "shared", "constant", "other"};
-  if (!begin()) return;
+  static int objects;
+  if (json == NULL) return;
   const emu_counts *c = &launch->counts;
-  emu_instruction *rows = malloc(EMU_INSTRUCTIONS * sizeof *rows);
-  if (rows == NULL) emu_no_memory();
+  emu_instruction *rows = emu_take(EMU_INSTRUCTIONS, sizeof *rows, "the rows of a listing");
   const int n = emu_count_rows(launch, rows, EMU_INSTRUCTIONS);
-  fputs("{\"kernel\": ", file);
+  fprintf(file, "%s\n{\"kernel\": ", objects++ ? "," : "");
   put_string(launch->name);
   fputs(", \"of\": ", file);
   put_string(launch->whose);

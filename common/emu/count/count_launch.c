@@ -33,8 +33,7 @@ static bool same(dim3 a, dim3 b) { return a.x == b.x && a.y == b.y && a.z == b.z
 static bool is_new(const emu_call *call) {
   for (const struct done *d = done; d != NULL; d = d->next)
     if (d->function == call->function && same(d->grid, call->grid) && same(d->block, call->block) && d->shared_bytes == call->shared_bytes) return false;
-  struct done *d = malloc(sizeof *d);
-  if (d == NULL) emu_no_memory();
+  struct done *d = emu_take(1, sizeof *d, "the list of what was counted");
   *d = (struct done){done, call->function, call->grid, call->block, call->shared_bytes};
   done = d;
   return true;
@@ -42,9 +41,8 @@ static bool is_new(const emu_call *call) {
 
 /* How many blocks go in lockstep. */
 static uint64_t wanted(uint64_t blocks) {
-  const char *text = getenv("EMU_COUNT_BLOCKS");
-  const uint64_t n = text == NULL ? 8 : strcmp(text, "all") == 0 ? blocks : strtoull(text, NULL, 10);
-  return n < 1 ? 1 : n < blocks ? n : blocks;
+  const uint64_t n = emu_setting(EMU_SET_COUNT_BLOCKS, 8);
+  return n < blocks ? n : blocks;
 }
 
 /* The i-th of n blocks, from the first to the last. */
@@ -60,9 +58,9 @@ static bool is_sample(uint64_t index, uint64_t blocks) {
 static void launch_begin(emu_launch *launch) {
   const emu_call *call = &launch->call;
   if (!is_new(call)) return;
+  emu_count_json_open();
   emu_count_engines_forget();
-  current = calloc(1, sizeof *current);
-  if (current == NULL) emu_no_memory();
+  current = emu_take(1, sizeof *current, "the counts of a launch");
   *current = (emu_counted){.name = call->name,
                            .where = call->where,
                            .grid = call->grid,
@@ -116,8 +114,7 @@ static void launch_end(emu_launch *launch) {
 static void worker_begin(emu_worker *w) {
   if (current == NULL) return;
   if (w->tool == NULL) {
-    emu_counter *c = calloc(1, sizeof *c);
-    if (c == NULL) emu_no_memory();
+    emu_counter *c = emu_take(1, sizeof *c, "the counts of a worker");
     c->worker = w;
     w->tool = c;
     pthread_mutex_lock(&lock);
@@ -250,4 +247,5 @@ const emu_tool emu_counter_tool = {
     .mbarrier_passed = emu_count_mbarrier_passed,
     .wgmma_issued = emu_count_wgmma_issued,
     .mma_issued = emu_count_mma_issued,
+    .kept = sizeof(uint8_t) + sizeof(emu_seen),
 };

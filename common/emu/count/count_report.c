@@ -84,9 +84,11 @@ static void print_rows(const emu_instruction *rows, int n) {
       printf("  %s:%d: %s\n", r->file, r->line, text);
     }
     printf("    %-8s %-14s %5u %10llu %6.2f  ", kind[r->kind], r->array, r->bytes, (unsigned long long)r->requests, (double)r->lanes / requests);
-    if (r->space == EMU_GLOBAL) printf("%.2f sectors\n", (double)r->sectors / requests);
-    else if (r->space == EMU_SHARED) printf("%.2f wavefronts\n", (double)r->wavefronts / requests);
-    else printf("constant\n");
+    const double sectors = (double)r->sectors / requests, wavefronts = (double)r->wavefronts / requests;
+    if (r->space == EMU_GLOBAL && r->wavefronts) printf("%.2f sectors, %.2f wavefronts\n", sectors, wavefronts);
+    else if (r->space == EMU_GLOBAL) printf("%.2f sectors\n", sectors);
+    else if (r->space == EMU_SHARED) printf("%.2f wavefronts\n", wavefronts);
+    else printf("%.2f elements\n", wavefronts);
   }
 }
 
@@ -94,11 +96,9 @@ static void print_floor(const emu_counted *launch, const emu_instruction *rows, 
   const gpu_limits *gpu = emu_count_gpu();
   const emu_counts *c = &launch->counts;
   const double distinct = (double)(c->distinct_read + c->distinct_written), scale = c->sampled ? (double)launch->blocks / (double)c->sampled : 0;
-  double sectors = 0, wavefronts = 0;
-  for (int i = 0; i < n; i++) {
-    sectors += scale * (double)rows[i].sectors;
-    wavefronts += scale * (double)rows[i].wavefronts;
-  }
+  double wavefronts = 0;
+  for (int i = 0; i < n; i++)
+    if (rows[i].space != EMU_CONSTANT) wavefronts += scale * (double)rows[i].wavefronts;
   printf("  asked for ");
   print_bytes((double)c->asked_read);
   printf(" of loads, ");
@@ -110,19 +110,14 @@ static void print_floor(const emu_counted *launch, const emu_instruction *rows, 
   printf(" written\n");
   if (launch->flops > 0 && distinct > 0)
     printf("  %.4g Gflop of the problem (arithmetic is not counted): %.1f flops per distinct byte\n", launch->flops / 1e9, launch->flops / distinct);
-  if (gpu == NULL) {
-    printf("  no floor: GPU=%s is not in the table\n", getenv("GPU"));
-    return;
-  }
   printf("  floor on %s%s:", gpu->short_name, strncmp(gpu->source, "not measured", 12) == 0 ? " (limits not measured)" : "");
   if (launch->flops > 0) printf(" arithmetic %.3g us,", 1e6 * launch->flops / gpu->fp32_flops);
-  printf(" memory %.3g us (distinct bytes), L1 and shared memory %.3g us (32 bytes a sector, 128 a wavefront)\n", 1e6 * distinct / gpu->copy_per_second,
-         1e6 * (32 * sectors + 128 * wavefronts) / gpu->l1_per_second);
+  printf(" memory %.3g us (distinct bytes), L1 and shared memory %.3g us (128 bytes a wavefront)\n", 1e6 * distinct / gpu->copy_per_second,
+         1e6 * 128 * wavefronts / gpu->l1_per_second);
 }
 
 void emu_count_print(emu_counted *launch) {
-  emu_instruction *rows = malloc(EMU_INSTRUCTIONS * sizeof *rows);
-  if (rows == NULL) emu_no_memory();
+  emu_instruction *rows = emu_take(EMU_INSTRUCTIONS, sizeof *rows, "the rows of a listing");
   const int n = emu_count_rows(launch, rows, EMU_INSTRUCTIONS);
   const dim3 g = launch->grid, b = launch->block;
   printf("\nemulator count: %s<<<(%u,%u,%u), (%u,%u,%u), %zu>>>, launched at %s:%d\n", launch->name, g.x, g.y, g.z, b.x, b.y, b.z, launch->shared_bytes,

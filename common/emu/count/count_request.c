@@ -1,9 +1,10 @@
 /* What a request costs.
  *
  * Global memory moves in sectors of 32 bytes: a request costs as many as its lanes touch, each counted once.
- * Shared memory has 32 banks of 4 bytes, word i in bank i % 32. What a bank delivers at once is one word, to any number of lanes; so a
- * pass ("wavefront") serves lanes whose words lie in different banks or are the same. A request of 8-byte accesses is served in two halves
- * of the warp, one of 16-byte accesses in four quarters, because a pass moves 128 bytes. */
+ * Out of L1 and out of shared memory, which are one memory, it comes in passes ("wavefronts"). There are 32 banks of 4 bytes, word i lies in bank
+ * i % 32. What a bank delivers at once is one word, to any number of lanes; so a wavefront serves lanes whose words lie in different banks or are the
+ * same. A request of 8-byte accesses is served in two halves of the warp, one of 16-byte accesses in four quarters, because a wavefront moves 128
+ * bytes. For global memory that is the least: it holds where L1 has the data (docs/emulator.md, wavefronts). */
 #include <stdio.h>
 #include <string.h>
 
@@ -50,6 +51,14 @@ unsigned emu_wavefronts(const emu_touch *const touch[], int n) {
   return sum;
 }
 
+/* Constant memory serves a warp one element after the other, each to all lanes that want it. */
+static unsigned elements(const emu_touch *const touch[], int n) {
+  uint64_t set[EMU_WARP];
+  unsigned count = 0;
+  for (int i = 0; i < n; i++) count = add(set, count, touch[i]->address);
+  return count;
+}
+
 /* What the reader knows the place as. */
 static void name_array(emu_worker *w, const emu_touch *t, char *name, size_t room) {
   snprintf(name, room, "%s", t->space == EMU_CONSTANT ? "constant" : t->space == EMU_SHARED ? "shared" : "global");
@@ -89,5 +98,7 @@ void emu_count_request(emu_counts *counts, emu_worker *w, const emu_touch *const
   row->requests++;
   row->lanes += (unsigned)n;
   if (touch[0]->space == EMU_GLOBAL) row->sectors += emu_sectors(touch, n);
-  if (touch[0]->space == EMU_SHARED) row->wavefronts += emu_wavefronts(touch, n);
+  const bool through_l1 = touch[0]->space == EMU_SHARED || (touch[0]->space == EMU_GLOBAL && touch[0]->kind != EMU_ATOMIC); /* L2 does atomics */
+  if (through_l1) row->wavefronts += emu_wavefronts(touch, n);
+  if (touch[0]->space == EMU_CONSTANT) row->wavefronts += elements(touch, n);
 }

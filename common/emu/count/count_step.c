@@ -61,8 +61,7 @@ void emu_step_log(emu_worker *w, const emu_touch *touch) {
   if (warp != c->warp) turn_to(c, warp);
   if (c->log[lane].count == c->log[lane].room) {
     c->log[lane].room = c->log[lane].room ? 2 * c->log[lane].room : 64;
-    c->log[lane].at = realloc(c->log[lane].at, (size_t)c->log[lane].room * sizeof *touch);
-    if (c->log[lane].at == NULL) emu_no_memory();
+    c->log[lane].at = emu_grow(c->log[lane].at, (size_t)c->log[lane].room, sizeof *touch, "the accesses of a lane");
   }
   c->log[lane].at[c->log[lane].count++] = *touch;
 }
@@ -118,6 +117,7 @@ void __sanitizer_cov_trace_pc(void) {
 
 /* This file is linked because kernels call the function above; so it is here that the counter comes into the program. */
 static __attribute__((constructor)) void install(void) {
+  emu_count_gpu(); /* before anything runs, whether there is one of that name */
   emu_the_tool = &emu_counter_tool;
   emu_count_access = emu_count_see;
 }

@@ -241,6 +241,8 @@ void emu_mark_array(const void *start, size_t bytes, const char *name);
 void emu_mark_uninitialised(const void *start, size_t bytes);
 /* What watches kernels in this program: "checker", "counter", or NULL in the run build. */
 const char *emu_tool_name(void);
+/* Bytes that it keeps of each byte of device memory: where kernels access 4 bytes at a time or more, or halves of that too. */
+double emu_kept_share(int halves);
 /* The threads of the host that run blocks. */
 int emu_worker_count(void);
 /* For the count build, which sees memory but no arithmetic: how many floating-point operations the launches that follow are for, and whose they are

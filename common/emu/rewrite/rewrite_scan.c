@@ -1,5 +1,6 @@
 /* The rewriter's view of a source: text, tokens, edits. */
 #include "common/emu/rewrite/rewrite.h"
+#include "common/files/output.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 /* Source bytes [start, end) become text. */
 typedef struct edit {
   size_t start, end;
+  size_t number; /* of those that were added before it */
   char *text;
 } edit;
 
@@ -60,7 +62,8 @@ void put_quoted(text *t, const char *string) {
 
 void add_edit(size_t start, size_t end, char *replacement) {
   edits = grown(edits, edit_count, &edit_room, sizeof *edits);
-  edits[edit_count++] = (edit){start, end, replacement};
+  edits[edit_count] = (edit){start, end, edit_count, replacement};
+  edit_count++;
 }
 
 /* ---- tokens ---- */
@@ -240,18 +243,21 @@ void read_source(const char *from) {
   if (strlen(source) != length) fail_at(strlen(source), "a zero byte, expected text");
 }
 
+/* What is put in at one place stands in the order in which it was added. */
 static int by_position(const void *a, const void *b) {
   const edit *x = a, *y = b;
-  return (x->start > y->start) - (x->start < y->start);
+  if (x->start == y->start) return x->number < y->number ? -1 : 1;
+  return x->start < y->start ? -1 : 1;
 }
 
 void write_result(const char *to) {
-  qsort(edits, edit_count, sizeof *edits, by_position);
-  FILE *file = fopen(to, "wb");
-  if (file == NULL) {
-    perror(to);
-    exit(1);
-  }
+  if (edit_count > 0) qsort(edits, edit_count, sizeof *edits, by_position);
+  for (size_t i = 1; i < edit_count; i++) /* only a whole declaration is long enough for another edit */
+    if (edits[i].start < edits[i - 1].end)
+      fail_at(edits[i].start, "a launch or a declaration inside a __shared__ declaration, expected __shared__ type name[sizes];");
+  output *out = output_open("rewrite", to);
+  if (out == NULL) exit(1);
+  FILE *file = out->file;
   text quoted = {0};
   put_quoted(&quoted, path);
   fprintf(file, "#line 1 %s\n", quoted.bytes);
@@ -262,8 +268,5 @@ void write_result(const char *to) {
     done = edits[i].end;
   }
   fwrite(source + done, 1, length - done, file);
-  if (ferror(file) | fclose(file)) {
-    perror(to);
-    exit(1);
-  }
+  if (output_close(out)) exit(1);
 }

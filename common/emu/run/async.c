@@ -34,20 +34,12 @@ typedef struct pending {
 
 static __thread pending *mine;
 
-bool emu_late(void) {
-  static int mode = -1;
-  if (mode < 0) {
-    const char *text = getenv("EMU_LATE");
-    mode = text != NULL ? atoi(text) != 0 : emu_the_tool != NULL && emu_the_tool->late;
-  }
-  return mode;
-}
+bool emu_late(void) { return emu_setting(EMU_SET_LATE, emu_the_tool != NULL && emu_the_tool->late) != 0; }
 
 /* Those of the running thread; of all threads emptied when a new block has begun. */
 static queue *own(void) {
   const emu_block *b = emu_self->block;
-  if (mine == NULL) mine = calloc(1, sizeof *mine);
-  if (mine == NULL) emu_no_memory();
+  if (mine == NULL) mine = emu_take(1, sizeof *mine, "the asynchronous copies of a block");
   pending *p = mine;
   if (p->launch != b->launch->serial || p->block.x != b->index.x || p->block.y != b->index.y || p->block.z != b->index.z) {
     for (queue *q = p->of; q < p->of + p->threads; q++) {
@@ -86,8 +78,7 @@ void emu_cp_async(void *dst, const void *src, size_t bytes, size_t src_bytes) {
   queue *q = own();
   copy *c = mine->unused;
   if (c != NULL) mine->unused = c->next;
-  else c = malloc(sizeof *c);
-  if (c == NULL) emu_no_memory();
+  else c = emu_take(1, sizeof *c, "an asynchronous copy");
   *c = (copy){NULL, dst, src, bytes, src_bytes, pc, q->groups};
   if (q->first != NULL) q->last->next = c;
   else q->first = c;

@@ -46,8 +46,7 @@ static __thread unsigned of_threads_room;
 static bulk_thread *of(const emu_thread *t) {
   emu_worker *w = emu_this_worker;
   if (of_threads_room < w->room) {
-    of_threads = realloc(of_threads, w->room * sizeof *of_threads);
-    if (of_threads == NULL) emu_no_memory();
+    of_threads = emu_grow(of_threads, w->room, sizeof *of_threads, "the bulk copies of a block");
     memset(of_threads + of_threads_room, 0, (w->room - of_threads_room) * sizeof *of_threads);
     of_threads_room = w->room;
   }
@@ -127,8 +126,7 @@ static void drop(emu_worker *w, job *j) {
 static void take(job *j) {
   if (j->read) return;
   j->read = true;
-  j->taken = malloc(j->bytes);
-  if (j->taken == NULL) emu_no_memory();
+  j->taken = emu_take(1, j->bytes, "what a bulk store takes along");
   carried c = {j, j->thread->block, j->taken};
   walk(j, take_piece, &c);
 }
@@ -162,8 +160,7 @@ static void carry_out(job *j) {
 
 static void issue(const job *made) {
   emu_worker *w = emu_this_worker;
-  job *j = malloc(sizeof *j);
-  if (j == NULL) emu_no_memory();
+  job *j = emu_take(1, sizeof *j, "a bulk copy");
   *j = *made;
   j->next = NULL;
   j->thread = emu_self;
@@ -213,9 +210,11 @@ void emu_bulk_wait(int left, int read, const char *file, int line) {
   (void)file, (void)line;
   emu_worker *w = emu_this_worker;
   const unsigned groups = of(emu_self)->groups;
+  unsigned last = 0;
   for (job *j = w->jobs, *next; j != NULL; j = next) {
     next = j->next;
     if (is_load(j) || j->thread != emu_self || j->group >= groups || groups - j->group <= (unsigned)left) continue;
+    last = j->number;
     if (read) {
       take(j);
       continue;
@@ -223,7 +222,7 @@ void emu_bulk_wait(int left, int read, const char *file, int line) {
     if (emu_late()) carry_out(j);
     drop(w, j);
   }
-  if (left == 0) EMU_TELL(store_waited, emu_self);
+  if (last > 0) EMU_TELL(store_waited, emu_self, last);
 }
 
 /* Stores that nobody waited for; loads that nobody waited for. */

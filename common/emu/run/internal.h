@@ -121,6 +121,18 @@ bool emu_late(void); /* asynchronous work is done when it is waited for, not bef
 bool emu_bulk_progress(emu_worker *w);  /* lets a copy under way arrive; false: there is none */
 void emu_bulk_end_block(emu_worker *w); /* of w->block: whatever it still has under way ends */
 
+/* settings.c: what a variable of the environment says; if there is none, `otherwise`. */
+typedef enum emu_setting_name {
+  EMU_SET_ARCH,
+  EMU_SET_COUNT_BLOCKS, /* all: UINT64_MAX */
+  EMU_SET_LATE,
+  EMU_SET_SEED,
+  EMU_SET_SMS,
+  EMU_SET_STACK_KB,
+  EMU_SET_THREADS
+} emu_setting_name;
+uint64_t emu_setting(emu_setting_name which, uint64_t otherwise);
+
 /* pool.c */
 uint64_t emu_seed(void);
 void emu_pool_run(emu_launch *launch); /* on all workers; returns when all blocks are done */
@@ -152,8 +164,12 @@ void emu_catch_signals(void); /* on this OS thread */
 int emu_arch(void); /* 90: the compute capability that is played */
 
 /* errors.c */
-__attribute__((noreturn)) void emu_no_memory(void); /* for the emulator itself: a line, and the program's end */
-cudaError_t emu_error(cudaError_t error);           /* notes it for cudaGetLastError; returns it */
+/* Memory for the emulator itself; where there is none, a line that says how much and what for, and the program's end with exit status 2. */
+__attribute__((noreturn)) void emu_no_memory(size_t bytes, const char *what);
+void *emu_take(size_t count, size_t size, const char *what);            /* zeros */
+void *emu_grow(void *old, size_t count, size_t size, const char *what); /* as realloc */
+void *emu_pages(size_t bytes);                                          /* of zeros that cost nothing until somebody touches them; NULL: none left */
+cudaError_t emu_error(cudaError_t error);                               /* notes it for cudaGetLastError; returns it */
 void emu_set_sticky(cudaError_t error);
 cudaError_t emu_sticky(void); /* cudaSuccess if all is well */
 

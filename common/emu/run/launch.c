@@ -34,8 +34,7 @@ static char *name_of(const emu_kernel *k, const char *launched_as) {
 static emu_kernel *entry_of(const void *function) {
   emu_kernel *k = find_kernel(function);
   if (k != NULL) return k;
-  k = calloc(1, sizeof *k);
-  if (k == NULL) emu_no_memory();
+  k = emu_take(1, sizeof *k, "what is known of a kernel");
   k->function = function;
   k->next = kernels;
   return kernels = k;

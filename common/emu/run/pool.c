@@ -16,10 +16,7 @@ static uint64_t seed_value;
 static bool seed_known;
 
 uint64_t emu_seed(void) {
-  if (!seed_known) {
-    const char *text = getenv("EMU_SEED");
-    emu_set_seed(text ? strtoull(text, NULL, 0) : 0);
-  }
+  if (!seed_known) emu_set_seed(emu_setting(EMU_SET_SEED, 0));
   return seed_value;
 }
 
@@ -31,9 +28,8 @@ void emu_set_seed(uint64_t seed) {
 int emu_worker_count(void) {
   static int count;
   if (count == 0) {
-    const char *text = getenv("EMU_THREADS");
     cpu_set_t cores;
-    int n = text ? atoi(text) : 0;
+    int n = (int)emu_setting(EMU_SET_THREADS, 0);
     if (n < 1) n = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
     count = n > EMU_MAX_WORKERS ? EMU_MAX_WORKERS : n;
   }
@@ -41,8 +37,7 @@ int emu_worker_count(void) {
 }
 
 static emu_worker *worker(int index) {
-  if (workers[index] == NULL) workers[index] = calloc(1, sizeof *workers[index]);
-  if (workers[index] == NULL) emu_no_memory();
+  if (workers[index] == NULL) workers[index] = emu_take(1, sizeof *workers[index], "a worker");
   return workers[index];
 }
 

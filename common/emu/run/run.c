@@ -79,7 +79,6 @@ static void run_fiber(void);
 static void *next_context(emu_worker *w, const emu_thread *t, bool *same) {
   if (should_start(w)) {
     emu_stack *s = emu_stack_take(w);
-    if (s == NULL) emu_fail("out of memory for stacks");
     w->starting = s;
     return emu_fiber_create(s->bottom, (size_t)(s->top - s->bottom), run_fiber);
   }
@@ -156,11 +155,10 @@ static void make_room(emu_worker *w, unsigned threads) {
   if (threads <= w->room) return;
   w->room = threads;
   free(w->threads), free(w->warps), free(w->order), free(w->ready);
-  w->threads = calloc(threads, sizeof *w->threads);
-  w->warps = calloc(threads / EMU_WARP, sizeof *w->warps);
-  w->order = calloc(threads, sizeof *w->order);
-  w->ready = calloc(threads, sizeof(emu_thread *));
-  if (w->threads == NULL || w->warps == NULL || w->order == NULL || w->ready == NULL) emu_no_memory();
+  w->threads = emu_take(threads, sizeof *w->threads, "a block's threads");
+  w->warps = emu_take(threads / EMU_WARP, sizeof *w->warps, "a block's warps");
+  w->order = emu_take(threads, sizeof *w->order, "the order of a block's threads");
+  w->ready = emu_take(threads, sizeof(emu_thread *), "the order of a block's threads");
 }
 
 /* What stays the same from block to block of a launch. */

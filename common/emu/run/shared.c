@@ -14,8 +14,8 @@
 
 unsigned char *emu_arena_create(void) {
   const size_t bytes = (size_t)EMU_MAX_CLUSTER * EMU_ARENA;
-  unsigned char *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (arena == MAP_FAILED) emu_no_memory();
+  unsigned char *arena = emu_pages(bytes);
+  if (arena == NULL) emu_no_memory(bytes, "the shared memory of blocks");
   memset(arena, EMU_POISON, EMU_ARENA); /* the others when there is a cluster */
   return arena;
 }

@@ -8,15 +8,7 @@
 
 enum { CANARY_BYTES = 64, CANARY = 0xC5 };
 
-size_t emu_stack_bytes(void) {
-  static size_t bytes;
-  if (bytes == 0) {
-    const char *text = getenv("EMU_STACK_KB");
-    const long kb = text ? atol(text) : 64;
-    bytes = (size_t)(kb < 16 ? 16 : kb > 65536 ? 65536 : kb) << 10;
-  }
-  return bytes;
-}
+size_t emu_stack_bytes(void) { return (size_t)emu_setting(EMU_SET_STACK_KB, 64) << 10; }
 
 /* A stack lies above a page that nobody may touch, so that running off its end faults at once. The kernel allows only so many
  * mappings; when they run out, a canary has to do. */
@@ -27,11 +19,10 @@ static void set_canary(emu_stack *s) {
 static emu_stack *stack_create(emu_worker *w) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = emu_stack_bytes();
   unsigned char *memory = mmap(NULL, page + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return NULL;
+  if (memory == MAP_FAILED) emu_no_memory(page + bytes, "the stack of a CUDA thread");
   const bool guarded = mprotect(memory, page, PROT_NONE) == 0;
-  emu_stack *s = malloc(sizeof *s);
-  w->stacks = realloc(w->stacks, (size_t)(w->stack_count + 1) * sizeof *w->stacks);
-  if (s == NULL || w->stacks == NULL) emu_no_memory();
+  emu_stack *s = emu_take(1, sizeof *s, "the stack of a CUDA thread");
+  w->stacks = emu_grow(w->stacks, (size_t)w->stack_count + 1, sizeof *w->stacks, "the stacks of CUDA threads");
   s->bottom = memory + page;
   s->guarded = guarded;
   /* All stacks start at a page boundary: unless their tops are moved apart, the hot lines of all fight for one set of the L1 cache. */
@@ -41,7 +32,6 @@ static emu_stack *stack_create(emu_worker *w) {
   return s;
 }
 
-/* Returns NULL when memory runs out. */
 emu_stack *emu_stack_take(emu_worker *w) {
   emu_stack *s = w->free_stacks;
   if (s == NULL) return stack_create(w);

@@ -58,8 +58,7 @@ static warpgroup *own(const char *what, const char *file, int line) {
   if ((index + 1) * EMU_WARPGROUP > t->block->thread_count)
     emu_fail("%s at %s:%d: warpgroup %u has %u threads, expected 128", what, file, line, index, t->block->thread_count - index * EMU_WARPGROUP);
   warpgroup **g = &groups[t->block->rank][index];
-  if (*g == NULL) *g = calloc(1, sizeof **g);
-  if (*g == NULL) emu_no_memory();
+  if (*g == NULL) *g = emu_take(1, sizeof **g, "a warpgroup");
   return *g;
 }
 
@@ -76,8 +75,7 @@ static entry *entry_at(warpgroup *g, unsigned index) {
   if (at < g->count) return &g->queue[at];
   if (g->count == g->room) {
     g->room = g->room == 0 ? 16 : 2 * g->room;
-    g->queue = realloc(g->queue, g->room * sizeof *g->queue);
-    if (g->queue == NULL) emu_no_memory();
+    g->queue = emu_grow(g->queue, g->room, sizeof *g->queue, "the wgmma under way");
   }
   entry *e = &g->queue[g->count++];
   e->threads = 0;
@@ -114,8 +112,7 @@ static void hide(issuer *t, float *d, int floats, emu_site where) {
   if (!known) {
     if (t->count == t->room) {
       t->room = t->room == 0 ? 2 : 2 * t->room;
-      t->at_work = realloc(t->at_work, (size_t)t->room * sizeof *a);
-      if (t->at_work == NULL) emu_no_memory();
+      t->at_work = emu_grow(t->at_work, (size_t)t->room, sizeof *a, "the sums of a wgmma");
       a = t->at_work + t->count;
     }
     t->count++;

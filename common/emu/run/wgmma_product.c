@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/emu/run/internal.h"
 #include "common/emu/run/wgmma_multiply.h"
 
 enum {
@@ -144,7 +145,7 @@ static workspace *own(void) {
   static __thread workspace *mine;
   if (mine == NULL) {
     mine = aligned_alloc(64, sizeof *mine);
-    if (mine == NULL) abort();
+    if (mine == NULL) emu_no_memory(sizeof *mine, "the product of a wgmma");
     memset(mine, 0, sizeof *mine);
   }
   return mine;

@@ -1,6 +1,5 @@
 /* The one device: its properties, which are those of a compute-capability 9.0 GPU where kernels depend on them. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "common/emu/runtime/stream.h"
@@ -19,34 +18,11 @@ cudaError_t cudaGetDevice(int *device) {
 
 cudaError_t cudaSetDevice(int device) { return emu_error(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
 
-/* EMU_SMS, else the same number on every machine: kernels cut their work by it, and a test should see the same cuts everywhere. */
-static int multiprocessors(void) {
-  enum { DEFAULT = 8, MOST = 1024 };
-  static int known;
-  if (known != 0) return known;
-  const char *text = getenv("EMU_SMS");
-  char *end = NULL;
-  const long n = text != NULL ? strtol(text, &end, 10) : DEFAULT;
-  if (text != NULL && (end == text || *end != '\0' || n < 1 || n > MOST)) {
-    fprintf(stderr, "emulator: EMU_SMS: expected a number of multiprocessors, 1 to %d, found '%s'\n", MOST, text);
-    exit(2);
-  }
-  return known = (int)n;
-}
+/* The same number on every machine: kernels cut their work by it, and a test should see the same cuts everywhere. */
+static int multiprocessors(void) { return (int)emu_setting(EMU_SET_SMS, 8); }
 
-/* EMU_ARCH, else 90: which GPU is played. Newer instructions are refused. */
-int emu_arch(void) {
-  static int known;
-  if (known != 0) return known;
-  const char *text = getenv("EMU_ARCH");
-  char *end = NULL;
-  const long n = text != NULL ? strtol(text, &end, 10) : 90;
-  if (text != NULL && (end == text || *end != '\0' || (n != 75 && n != 80 && n != 86 && n != 89 && n != 90))) {
-    fprintf(stderr, "emulator: EMU_ARCH: expected a compute capability, 75, 80, 86, 89 or 90, found '%s'\n", text);
-    exit(2);
-  }
-  return known = (int)n;
-}
+/* Which GPU is played. Newer instructions are refused. */
+int emu_arch(void) { return (int)emu_setting(EMU_SET_ARCH, 90); }
 
 static int last_level_cache(void) {
   long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/emu/tool/tool.h"
+#include "common/harness/memory.h"
 
 enum { GUARD_BYTES = 512, GUARD = 0xFD }; /* 512: the alignment that CUDA gives */
 
@@ -84,16 +85,9 @@ bool emu_is_device(const void *pointer, size_t bytes) {
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
   if (free_bytes == NULL || total_bytes == NULL) return emu_error(cudaErrorInvalidValue);
-  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  *total_bytes = page * (size_t)sysconf(_SC_PHYS_PAGES);
-  *free_bytes = page * (size_t)sysconf(_SC_AVPHYS_PAGES);
-  FILE *info = fopen("/proc/meminfo", "r"); /* "available" counts caches that the system would give up; sysconf does not */
-  if (info == NULL) return cudaSuccess;
-  char line[128];
-  unsigned long long kb;
-  while (fgets(line, sizeof line, info))
-    if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) *free_bytes = (size_t)kb << 10;
-  fclose(info);
+  const memory_bytes host = memory_of_process("");
+  *free_bytes = host.available;
+  *total_bytes = host.total;
   return cudaSuccess;
 }
 
@@ -123,6 +117,15 @@ static void give_memory(void *memory, size_t bytes) {
 
 static size_t with_guards(size_t bytes) { return GUARD_BYTES + ((bytes + GUARD_BYTES - 1) & ~(size_t)(GUARD_BYTES - 1)) + GUARD_BYTES; }
 
+/* Adds it and tells the tool; false: one of them has no memory for it. */
+static bool enter(void *start, size_t bytes, place where) {
+  allocation added;
+  if (!add(start, bytes, where)) return false;
+  if (emu_the_tool == NULL || emu_the_tool->allocated == NULL || emu_the_tool->allocated(start, bytes, serial, where == PINNED)) return true;
+  take_out(start, where, &added);
+  return false;
+}
+
 static cudaError_t allocate(void **pointer, size_t bytes, place where) {
   EMU_TRY(emu_sticky());
   if (pointer == NULL) return emu_error(cudaErrorInvalidValue);
@@ -130,18 +133,17 @@ static cudaError_t allocate(void **pointer, size_t bytes, place where) {
   if (bytes == 0) return cudaSuccess;
   size_t free_bytes, total_bytes;
   EMU_TRY(cudaMemGetInfo(&free_bytes, &total_bytes)); /* the system would promise more and kill us later */
-  if (bytes > free_bytes || bytes > SIZE_MAX / 2) return emu_error(cudaErrorMemoryAllocation);
+  if ((double)bytes * (1 + emu_kept_share(0)) > (double)free_bytes) return emu_error(cudaErrorMemoryAllocation);
   const size_t whole = with_guards(bytes);
   unsigned char *memory = take_memory(whole);
   if (memory == NULL) return emu_error(cudaErrorMemoryAllocation);
   memset(memory, GUARD, GUARD_BYTES);
   memset(memory + GUARD_BYTES, EMU_POISON, bytes);
   memset(memory + GUARD_BYTES + bytes, GUARD, whole - GUARD_BYTES - bytes);
-  if (!add(memory + GUARD_BYTES, bytes, where)) {
+  if (!enter(memory + GUARD_BYTES, bytes, where)) {
     give_memory(memory, whole);
     return emu_error(cudaErrorMemoryAllocation);
   }
-  EMU_TELL(allocated, memory + GUARD_BYTES, bytes, serial, where == PINNED);
   *pointer = memory + GUARD_BYTES;
   return cudaSuccess;
 }
@@ -229,8 +231,7 @@ static size_t variable_count, variable_room, variables_told;
 int emu_set_variable(void *start, size_t bytes, const char *name) {
   if (variable_count == variable_room) {
     variable_room = variable_room ? 2 * variable_room : 16;
-    variables = realloc(variables, variable_room * sizeof *variables);
-    if (variables == NULL) abort();
+    variables = emu_grow(variables, variable_room, sizeof *variables, "the list of __device__ variables");
   }
   variables[variable_count++] = (struct variable){start, bytes, name};
   return 1;

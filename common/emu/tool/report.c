@@ -9,6 +9,7 @@
 
 #include "common/emu/run/hopper.h"
 #include "common/emu/tool/tool.h"
+#include "common/files/output.h"
 
 static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
 
@@ -129,6 +130,7 @@ void emu_report_deadlock(emu_worker *w) {
 static void on_signal(int number, siginfo_t *info, void *context) {
   (void)context;
   const emu_thread *t = emu_self;
+  output_remove_partial();
   if (t == NULL) { /* host code: not ours, so fault again without us */
     signal(number, SIG_DFL);
     return;

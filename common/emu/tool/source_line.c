@@ -5,12 +5,12 @@
 #include "common/emu/tool/source_line.h"
 
 #include <link.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "common/emu/run/internal.h"
 
 typedef struct known {
   const void *pc;
@@ -29,8 +29,7 @@ static const known *find(const void *pc) {
 static known *add(const void *pc) {
   if (table_count == table_room) {
     table_room = table_room ? 2 * table_room : 64;
-    table = realloc(table, table_room * sizeof *table);
-    if (table == NULL) abort();
+    table = emu_grow(table, table_room, sizeof *table, "the lines of a report");
   }
   table[table_count] = (known){pc, {"?", 0}};
   return &table[table_count++];
@@ -58,21 +57,22 @@ static void read_frame(known *k, char *text) {
   *colon = '\0';
   const bool ours = k->line.line == 0 || strstr(k->line.file, "emu/include/") != NULL || strstr(k->line.file, "common/ptx/") != NULL;
   if (!ours) return;
-  k->line = (emu_line){strdup(shortened(text)), atoi(colon + 1)};
+  const char *file = strdup(shortened(text));
+  if (file != NULL) k->line = (emu_line){file, atoi(colon + 1)};
 }
 
 static void ask(known *first, size_t count) {
   char program[4096], *command = NULL, text[8192];
   const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-  if (n < 0 || memchr(program, '\'', (size_t)n) != NULL) return;
+  const char *tool = getenv("EMU_ADDR2LINE") ? getenv("EMU_ADDR2LINE") : "addr2line";
+  if (n < 0 || memchr(program, '\'', (size_t)n) != NULL || strchr(tool, '\'') != NULL) return; /* they become words of a shell */
   program[n] = '\0';
   uintptr_t base = 0;
   dl_iterate_phdr(first_object, &base);
-  const char *tool = getenv("EMU_ADDR2LINE") ? getenv("EMU_ADDR2LINE") : "addr2line";
   size_t length;
   FILE *to = open_memstream(&command, &length);
   if (to == NULL) return;
-  fprintf(to, "%s -a -i -e '%s'", tool, program);
+  fprintf(to, "'%s' -a -i -e '%s'", tool, program);
   for (size_t i = 0; i < count; i++) fprintf(to, " 0x%zx", (size_t)((uintptr_t)first[i].pc - base - 1)); /* - 1: into the call itself */
   fprintf(to, " 2>/dev/null");
   fclose(to);

@@ -5,6 +5,11 @@ const emu_tool *emu_the_tool;
 
 const char *emu_tool_name(void) { return emu_the_tool != NULL ? emu_the_tool->name : NULL; }
 
+double emu_kept_share(int halves) {
+  const emu_tool *t = emu_the_tool;
+  return t == NULL ? 0 : (t->kept + (halves ? t->kept_of_halves : 0)) / 4.0;
+}
+
 void emu_mark_array(const void *start, size_t bytes, const char *name) { EMU_TELL(mark_array, start, bytes, name); }
 void emu_mark_uninitialised(const void *start, size_t bytes) { EMU_TELL(mark_uninitialised, start, bytes); }
 void emu_count_work(double flops, const char *whose) { EMU_TELL(count_work, flops, whose); }

@@ -48,8 +48,8 @@ typedef struct emu_tool {
   /* A __shared__ declaration got its place in this launch; the launch's lock is held. */
   void (*shared_placed)(emu_launch *launch, const emu_shared_site *site);
 
-  /* Memory that kernels may use comes and goes; the host copies into it (src NULL: fills it). */
-  void (*allocated)(void *start, size_t bytes, uint64_t serial, bool pinned);
+  /* Memory that kernels may use comes (false: the tool has none for what it keeps of it) and goes; the host copies into it (src NULL: fills it). */
+  bool (*allocated)(void *start, size_t bytes, uint64_t serial, bool pinned);
   void (*freed)(void *start);
   void (*copied)(void *dst, const void *src, size_t bytes);
   void (*mark_array)(const void *start, size_t bytes, const char *name);
@@ -73,11 +73,13 @@ typedef struct emu_tool {
   void (*bulk_global)(const void *address, size_t bytes, bool writes, emu_site where);
   void (*store_issued)(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number); /* its number, for bulk_sent */
   void (*bulk_sent)(emu_thread *t, unsigned number, emu_block *to, uint32_t mbarrier);     /* from block to block: the source has been read */
-  void (*store_waited)(emu_thread *t);
+  void (*store_waited)(emu_thread *t, unsigned number);                                    /* for its stores up to this one */
   void (*wgmma_issued)(const struct emu_wgmma_record *what, unsigned group, emu_site where);
   void (*wgmma_waited)(emu_block *block, unsigned warpgroup, unsigned done);
   void (*proxy_fence)(emu_thread *t);
   void (*cluster_barrier)(emu_block *team);
+
+  unsigned kept, kept_of_halves; /* bytes that it keeps of every 4 of memory that kernels use; that many more where they access 2 */
 
   bool late;           /* cp.async completes when it is waited for, unless EMU_LATE=0 says otherwise */
   void (*dying)(void); /* a fault in a kernel is about to end the process */

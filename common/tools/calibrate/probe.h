@@ -56,6 +56,7 @@ void add_memory_probes(probe_list *list, const workbench *w);  /* memory.cu: cop
 void add_stride_probes(probe_list *list, const workbench *w);  /* stride.cu: neighbouring lanes, distant addresses */
 void add_warps_probes(probe_list *list, const workbench *w);   /* warps.cu: how many warps keep memory and arithmetic busy */
 void add_shared_probes(probe_list *list, const workbench *w);  /* shared.cu: bank conflicts */
+void add_l1_probes(probe_list *list, const workbench *w);      /* l1.cu: the same of global memory that lies in L1 */
 void add_latency_probes(probe_list *list, const workbench *w); /* latency.cu: one dependent step */
 void add_tensor_probes(probe_list *list, const workbench *w);  /* tensor.cu: fp16 products on tensor cores */
 void add_hopper_probes(probe_list *list, const workbench *w);  /* hopper.cu: launches, bulk copies, clusters */

@@ -1,0 +1,62 @@
+/* Filters for windows of pairs, and a position's products. From 06s, for 07h, too. */
+#pragma once
+#include "06_tensorcore_fp16/pairs.cuh"
+
+static constexpr int CONSUMERS = 2, MOST_STEPS = 64, STEP = WGMMA_M * 2 * PAIR /* bytes of 64 filters */;
+
+/* Products of a position's window: two pairs each. */
+typedef struct pair_steps {
+  pair_cut in;
+  divisor by_k;
+  int steps;
+  unsigned at[MOST_STEPS];                                 /* of a step's pairs: what its descriptor differs by from the first's */
+  unsigned char row[2 * MOST_STEPS], pair[2 * MOST_STEPS]; /* of the filter, and of its row; row R: none */
+} pair_steps;
+
+/* By the consumers: filters from `first` on, [64 of them][step][2 pairs][64][16 bytes], `pieces` times 64. */
+static __device__ __forceinline__ void put_pair_filters(const conv_problem &p, const pair_steps &t, int first, int pieces, const __half *__restrict__ w,
+                                                        unsigned char *filters) {
+#pragma unroll 2
+  for (int i = threadIdx.x - THREADS; i < pieces * t.steps * 2 * WGMMA_M; i += CONSUMERS * THREADS) {
+    const int of_pairs = i / WGMMA_M, piece = of_pairs / (2 * t.steps), pair = of_pairs - piece * 2 * t.steps, row = first + piece * WGMMA_M + i % WGMMA_M;
+    const int shift = divide(row, t.by_k), k = row - shift * p.K, r = t.row[pair], left = 2 * t.pair[pair] - shift * p.stride_w;
+    unsigned short part[2 * PIXEL] = {};
+    if (shift < t.in.fold && r < p.R)
+#pragma unroll
+      for (int j = 0; j < 2 * PIXEL; j++) {
+        const int s = left + j / PIXEL, c = j % PIXEL;
+        if (s >= 0 && s < p.S && c < p.C) part[j] = __half_as_ushort(w[((k * p.R + r) * p.S + s) * p.C + c]);
+      }
+    *(uint4 *)(filters + i * PAIR) = make_uint4(part[0] | part[1] << 16, part[2] | part[3] << 16, part[4] | part[5] << 16, part[6] | part[7] << 16);
+  }
+  __syncwarp();
+}
+
+/* Asks for all products of 64 filters and 2 SUMS positions, by the descriptors of their first. */
+template <int SUMS>
+static __device__ __forceinline__ void multiply_pairs(float (&sum)[SUMS], const pair_steps &t, unsigned long long of_a, unsigned long long of_b) {
+  ptx_wgmma_fence();
+  ptx_wgmma<0, 0, 0>(sum, of_a, of_b + t.at[0]);
+  ptx_wgmma_commit();
+  for (int step = 1; step < t.steps; step++) {
+    ptx_wgmma_fence();
+    ptx_wgmma(sum, of_a + step * (STEP / 16), of_b + t.at[step]);
+    ptx_wgmma_commit();
+  }
+}
+
+/* ---------------------------------------------------------------- host */
+
+/* Which pairs a step multiplies: of each filter row its planes' one after the other, so that a step's second lies behind its first. */
+static inline void put_steps(const conv_problem *p, pair_steps *t) {
+  unsigned at[2 * MOST_STEPS];
+  int count = 0;
+  for (int r = 0; r < p->R; r++)
+    for (int plane = 0; plane < t->in.planes; plane++)
+      for (int pair = plane; pair < t->in.pairs; pair += t->in.planes, count++) {
+        at[count] = (unsigned)(r * p->dil_h * t->in.row + (plane * t->in.slots + pair / t->in.planes) * PAIR);
+        t->row[count] = (unsigned char)r, t->pair[count] = (unsigned char)pair;
+      }
+  if (count % 2 == 1) at[count] = at[count - 1], t->row[count++] = (unsigned char)p->R; /* the last pair again, times zero */
+  for (int step = 0; step < t->steps; step++) t->at[step] = at[2 * step] >> 4 | (at[2 * step + 1] - at[2 * step]) >> 4 << 16;
+}

@@ -1,0 +1,96 @@
+/* Images of up to four channels as rows of pairs: two neighbouring pixels of four channels each, zeros past the last, are 16 bytes. From 06s, for 06t, too.
+ *
+ * A position is a result, or with an odd stride two neighbours of a row, so that from one position to the next there is an even number of pixels: so many pairs.
+ * Pairs that are so far apart lie next to each other, in a plane: eight positions' pairs are 128 bytes, a core matrix of wgmma without a swizzle, and the next pair
+ * of a position's window begins 16 bytes further on (06s has the picture). */
+#pragma once
+#include <cuda_fp16.h>
+
+#include "06_tensorcore_fp16/tiles.cuh"
+
+static constexpr int PAIR = 16 /* bytes */, PIXEL = 4 /* channels */, RAW_STAGES = 2, EXPANDERS = THREADS / 32 /* warps */;
+
+/* How windows are cut into pairs, and the image into tiles of whole rows. */
+typedef struct pair_cut {
+  int fold, planes, pairs; /* results of a position; pairs from one position to the next; pairs of a window's row */
+  int slots, row;          /* pairs of a plane's row; bytes of a row, all planes */
+  int rows, halo, tiles;   /* of the result in a tile, and of x under them */
+  int raw, stage;          /* bytes that x takes as it lies, and in pairs */
+  divisor by_p;            /* by the tiles of an image */
+} pair_cut;
+
+/* What comes of a tile: the rows of x that lie in the image, whole pieces of 16 bytes around them. */
+typedef struct raw_rows {
+  int n, first, inside; /* image; row of the tile's first window, which may lie outside; the first that does not */
+  int64_t from;         /* byte of x */
+  int bytes, skip;      /* to be copied; of these, before row `inside` */
+} raw_rows;
+
+static __device__ __forceinline__ raw_rows raw_of(const conv_problem &p, const pair_cut &t, int tile) {
+  const int n = divide(tile, t.by_p), first = (tile - n * t.by_p.by) * t.rows * p.stride_h - p.pad_top;
+  const int inside = max(first, 0), end = min(first + t.halo, p.H), row = p.W * p.C * 2;
+  if (inside >= end) return {n, first, inside, 0, 0, 0};
+  const int64_t from = ((int64_t)n * p.H + inside) * row, to = ((int64_t)n * p.H + end) * row;
+  return {n, first, inside, from & ~15, (int)(((to + 15) & ~15) - (from & ~15)), (int)(from & 15)};
+}
+
+/* By one thread. */
+static __device__ __forceinline__ void load_raw(const conv_problem &p, const pair_cut &t, const __half *x, int tile, ptx_shared to, ptx_shared full) {
+  const raw_rows r = raw_of(p, t, tile);
+  ptx_mbarrier_arrive_expect_tx(full, r.bytes);
+  if (r.bytes > 0) ptx_bulk_load(to, (const char *)x + r.from, r.bytes, full);
+}
+
+/* Pixel w of a row of x: its channels, in two words; zeros outside of the image. */
+static __device__ __forceinline__ uint2 pixel_of(const conv_problem &p, const unsigned short *row, bool inside, int w) {
+  unsigned channel[PIXEL];
+#pragma unroll
+  for (int c = 0; c < PIXEL; c++) channel[c] = inside && (unsigned)w < (unsigned)p.W && c < p.C ? row[w * p.C + c] : 0;
+  return make_uint2(channel[0] | channel[1] << 16, channel[2] | channel[3] << 16);
+}
+
+/* By four warps: a tile's rows, as they came, to rows of pairs; from pixel `left` on, which may lie outside. */
+static __device__ __forceinline__ void expand(const conv_problem &p, const pair_cut &t, int tile, int left, const unsigned char *raw, unsigned char *to) {
+  const raw_rows r = raw_of(p, t, tile);
+  for (int i = uniform(threadIdx.x / 32 % EXPANDERS); i < t.halo; i += EXPANDERS) {
+    const int h = r.first + i;
+    const bool inside = h >= 0 && h < p.H;
+    const unsigned short *const row = (const unsigned short *)(raw + r.skip) + (h - r.inside) * p.W * p.C;
+    for (int plane = 0; plane < t.planes; plane++)
+#pragma unroll 4
+      for (int slot = threadIdx.x % 32; slot < t.slots; slot += 32) {
+        const int w = left + 2 * (slot * t.planes + plane);
+        const uint2 low = pixel_of(p, row, inside, w), high = pixel_of(p, row, inside, w + 1);
+        *(uint4 *)(to + i * t.row + (plane * t.slots + slot) * PAIR) = make_uint4(low.x, low.y, high.x, high.y);
+      }
+    __syncwarp();
+  }
+}
+
+/* ---------------------------------------------------------------- host */
+
+/* Windows as pairs; NULL or why not. */
+static inline const char *pair_windows(const conv_problem *p, pair_cut *t) {
+  if (p->groups > 1) return "groups";
+  if (p->C > PIXEL) return "more than four channels";
+  if (p->K % CHUNK != 0) return "K is no multiple of 8";
+  if (p->dil_w > 1) return "columns are dilated";
+  if (problem_x_count(p) % CHUNK != 0) return "x is no multiple of 16 bytes";
+  t->fold = p->stride_w % 2 == 1 ? 2 : 1;
+  if (p->Q % t->fold != 0) return "an odd stride and an odd number of columns";
+  t->planes = t->fold > 1 ? p->stride_w : p->stride_w / 2;
+  t->pairs = (int)(((int64_t)p->S + (t->fold - 1) * p->stride_w + 1) / 2);
+  return NULL;
+}
+
+/* Tiles of `rows` rows, with so many pairs in a plane's row; false: they are larger than shared memory can be. */
+static inline bool pair_tiles(const conv_problem *p, int rows, int64_t slots, pair_cut *t) {
+  const int64_t halo = (int64_t)(rows - 1) * p->stride_h + (int64_t)(p->R - 1) * p->dil_h + 1;
+  if (halo > 1 << 16) return false;
+  const int64_t row = slots * t->planes * PAIR, raw = halo * p->W * p->C * 2 + 32;
+  if (row > 1 << 18 || halo * row > 1 << 18 || raw > 1 << 18) return false;
+  t->slots = (int)slots, t->row = (int)row, t->rows = rows, t->halo = (int)halo;
+  t->raw = ((int)raw + 15) / 16 * 16, t->stage = (int)(halo * row);
+  t->by_p = divisor_of((p->P + rows - 1) / rows), t->tiles = t->by_p.by * p->N;
+  return true;
+}

@@ -1,0 +1,109 @@
+/* Strips of images, walked down two rows at a time; rows that stay in shared memory, with their padding; 3 x 3 filters that stay in registers. For 07e and 07f. */
+#pragma once
+#include "07_fusion/finish.cuh"
+
+static constexpr int ROWS = 2 /* of a step */, KEPT = 2 /* steps whose rows are there */, TAPS = 9, STEPS = BK / 16 /* products of a tap */;
+
+/* A row in shared memory: padding, N pixels, padding. Results of a window need no others. A step's rows lie together, and begin where a swizzle does. */
+static __host__ __device__ constexpr int pitch(int n) { return n + 2; }
+static __host__ __device__ constexpr int pair_bytes(int n) { return (ROWS * pitch(n) + 7) / 8 * 8 * ROW; }
+
+/* Strips of `length` steps, `each` to an image of rows x columns pixels; what a block needs besides: 64 channels at a time of x, and of y; stages of x; filters. */
+typedef struct strips {
+  divisor each;
+  int length, count, rows, columns;
+  int chunks, pieces, stages, first_k, second_k, third_k;
+} strips;
+
+/* Steps from first to end of image n. */
+typedef struct strip {
+  int n, first, end;
+} strip;
+
+static __device__ __forceinline__ strip strip_at(const strips &t, int i) {
+  const int n = divide(i, t.each), first = (i - n * t.each.by) * t.length;
+  return {n, first, min(first + t.length, (t.rows + ROWS - 1) / ROWS)};
+}
+
+/* Why a layer is none whose results are as large as its image: `side` x `side` with half of that as padding. */
+static inline const char *rows_unsupported(const conv_problem *p, int side) {
+  if (p->groups > 1) return "groups";
+  if (p->C % CHUNK != 0 || p->K % CHUNK != 0) return "C or K is no multiple of 8";
+  if (p->stride_h > 1 || p->stride_w > 1 || p->P != p->H || p->Q != p->W) return "results are not as large as images";
+  if (p->R != side || p->S != side || p->pad_top != side / 2 || p->pad_left != side / 2 || p->dil_h > 1 || p->dil_w > 1)
+    return "filters of another size, or dilated";
+  return NULL;
+}
+
+/* Strips for as many blocks as there are multiprocessors, or twice as many ..., such that the one with most steps has the fewest. A strip has a step more than it is long. */
+static inline void choose_strips(int images, int sm_count, strips *t) {
+  int64_t least = INT64_MAX;
+  const int steps = (t->rows + ROWS - 1) / ROWS;
+  for (int parts = 1; parts <= steps; parts++) {
+    const int length = (steps + parts - 1) / parts, used = (steps + length - 1) / length;
+    const int64_t count = (int64_t)images * used, cost = (count + sm_count - 1) / sm_count * (length + 1);
+    if (cost < least) least = cost, t->length = length, t->count = (int)count, t->each = divisor_of(used);
+  }
+}
+
+/* Sums [64 channels][N pixels] of two rows, finished, to where they are kept: rows `row` and following of the image. What lies outside of it is the next layer's padding:
+ * zeros, and not what scale and bias make of zeros. */
+template <int N>
+static __device__ __forceinline__ void put_rows(const float (&sum)[ROWS][N / 2], const channel_pair &c, const finish &f, ptx_shared to, int row,
+                                                const strips &t) {
+  static_assert(ROWS == 2 && N % 8 == 0, "an even number of times eight pixels, each in one row");
+  constexpr int EIGHTS = N / 8;
+  const int lane = threadIdx.x % 32, chunk = 2 * (threadIdx.x / 32 % 4) + lane / 8 % 2;
+#pragma unroll
+  for (int j = 0; j < ROWS * EIGHTS; j += 2) { /* two times eight pixels, 16 channels */
+    unsigned part[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const int of_row = (j + i / 2) / EIGHTS, eight = (j + i / 2) % EIGHTS, s = 4 * eight + 2 * (i % 2), column = eight * 8 + lane % 4 * 2;
+      const bool inside = row + of_row >= 0 && row + of_row < t.rows;
+      const unsigned pair = finished<false>(make_float2(sum[of_row][s], sum[of_row][s + 1]), c.scale[i % 2], c.bias[i % 2], 0, f);
+      part[i] = pair & ((inside && column < t.columns ? 0xffffu : 0) | (inside && column + 1 < t.columns ? 0xffff0000u : 0));
+    }
+    const int mine = j + lane / 16, of_row = mine >= EIGHTS;
+    ptx_stmatrix_x4_trans(to + swizzled(of_row * pitch(N) + 1 + (mine - of_row * EIGHTS) * 8 + lane % 8, chunk), part);
+  }
+}
+
+/* A warpgroup's filters of the 3 x 3 in registers: of each 16 channels of a tap a's fragment. */
+static __device__ __forceinline__ void load_filters(unsigned (&a)[TAPS * STEPS][4], const __half *__restrict__ w, int channels, int filters) {
+  const int lane = threadIdx.x % 32, first = threadIdx.x / 32 % 4 * 16 + lane / 4;
+#pragma unroll
+  for (int j = 0; j < TAPS * STEPS; j++)
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const int k = first + i % 2 * 8, c = j % STEPS * 16 + i / 2 * 8 + lane % 4 * 2;
+      a[j][i] = k < filters && c < channels ? *(const unsigned *)(w + (k * TAPS + j / STEPS) * channels + c) : 0;
+    }
+}
+
+/* 64 filters, 16 channels of them in registers, times N pixels: all that a row of N has of sums. */
+#define MULTIPLY_KEPT(N)                                                                                                                        \
+  template <bool FIRST> static __device__ __forceinline__ void multiply_kept(float(&sum)[N / 2], const unsigned(&a)[4], unsigned long long b) { \
+    ptx_wgmma_m64n##N##k16_registers<0, FIRST ? 0 : 1>(sum, a, b);                                                                              \
+  }
+MULTIPLY_KEPT(16)
+MULTIPLY_KEPT(32)
+MULTIPLY_KEPT(56)
+
+/* Two rows of results, a group of products each, from four rows of pixels: those of the step before, and this step's. */
+template <int N>
+static __device__ __forceinline__ void multiply_windows(float (&sum)[ROWS][N / 2], const unsigned (&a)[TAPS * STEPS][4], ptx_shared before, ptx_shared now) {
+#pragma unroll
+  for (int row = 0; row < ROWS; row++) {
+    ptx_wgmma_fence();
+#pragma unroll
+    for (int j = 0; j < TAPS * STEPS; j++) {
+      const int r = row + j / STEPS / 3, column = j / STEPS % 3; /* of the four rows; of a row */
+      const ptx_shared pixels = (r < ROWS ? before : now) + (r % ROWS * pitch(N) + column) * ROW;
+      const unsigned long long b = ptx_wgmma_descriptor(pixels, 16, 8 * ROW, PTX_SWIZZLE_128) + 2 * (j % STEPS);
+      if (j == 0) multiply_kept<true>(sum[row], a[j], b);
+      else multiply_kept<false>(sum[row], a[j], b);
+    }
+    ptx_wgmma_commit();
+  }
+}

@@ -1,0 +1,257 @@
+/* Does fusion pay? For each chain that one kernel computes: what it saves and costs, counted; and the time it should take beside kernels that do an operation each.
+ * On a GPU both are verified and timed in turns, beside cuDNN; elsewhere the counts are those for an H200.
+ *
+ *   build/emu/tools/fusion                                      the chains of 07_fusion/chains.txt
+ *   build/emu/tools/fusion mb32ic64ih56oc64kh3ph1+relu mb32ic64ih56oc256kh1+relu */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "07_fusion/should_fuse.h"
+#include "common/files/input.h"
+#include "common/files/output.h"
+#include "common/harness/gpus.h"
+#include "common/harness/graph_parse.h"
+#include "common/harness/graph_time.h"
+#include "common/harness/report.h"
+
+static const char help_text[] =
+    "usage: fusion [options] [OPERATION...]\n" GRAPH_OPERATION_HELP "Without operations: the chains of a list, with 1, 32 and 256 images each.\n"
+    "  --list FILE   the list: a chain a line, without images (default: 07_fusion/chains.txt)\n"
+    "  --seconds S   of a search of cuDNN's plans for one operation (default: 10)\n"
+    "  --no-time     count only\n"
+    "  --csv FILE    a row for each chain\n"
+    "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
+
+enum { MOST_TEXT = 512, WORDS = 8 };
+
+typedef struct session {
+  machine m;
+  conv_device device; /* what is counted for: this GPU, or an H200 */
+  machine_peaks peaks;
+  double seconds;
+  bool timing, list;
+  output *csv;
+  char date[32];
+  int points, right; /* measured; should_fuse() was right, or the two within 3 % */
+} session;
+
+/* One chain, and what was found. */
+typedef struct point {
+  char text[MOST_TEXT];
+  const char *kernel;
+  chain_facts facts;
+  int registers, resident; /* of a thread; blocks on a multiprocessor; 0: not known here */
+  fusion_account a;
+  double us, apart_us, cudnn_us; /* measured; 0: not */
+} point;
+
+static const char csv_header[] =
+    "gpu,driver,cuda,date,chain,kernel,bytes_apart,bytes_fused,macs,again,registers,shared,resident,blocks,tiles,busy,us_apart_predicted,"
+    "us_fused_predicted,us_apart,us_fused,us_cudnn,pays,reason\n";
+
+static void write_row(const session *s, const point *at) {
+  FILE *f = s->csv->file;
+  char cuda[16], driver[16];
+  version_text(s->m.runtime_version, cuda), version_text(s->m.driver_version, driver);
+  csv_text(f, s->m.device.name);
+  fprintf(f, ",%s,%s,%s,", driver, cuda, s->date);
+  csv_text(f, at->text);
+  fprintf(f, ",%s,%.0f,%.0f,%.0f,%.0f,%d,%d,%d,%d,%d,%.4f,%.3f,%.3f,", at->kernel, at->a.bytes_apart, at->a.bytes_fused, at->a.macs, at->a.again, at->registers,
+          at->facts.shared, at->resident, at->facts.blocks, at->facts.tiles, at->a.busy, at->a.us_apart, at->a.us_fused);
+  fprintf(f, "%.3f,%.3f,%.3f,%s,", at->apart_us, at->us, at->cudnn_us, at->a.pays ? "yes" : "no");
+  csv_text(f, at->a.reason);
+  fputc('\n', f);
+  output_flush(s->csv);
+}
+
+static void print_point(const point *at) {
+  const fusion_account *a = &at->a;
+  printf("%s, by %s\n", at->text, at->kernel);
+  printf("  memory             %.4g MB in place of %.4g\n", a->bytes_fused / 1e6, a->bytes_apart / 1e6);
+  printf("  multiply-adds      %.4g million, %.1f %% of them twice\n", a->macs / 1e6, a->macs > 0 ? 100 * a->again / a->macs : 0);
+  if (at->facts.tiles > 0)
+    printf("  tiles              %d by %d blocks, each with %.0f KB of shared memory; multiprocessors busy for %.0f %% of the time\n", at->facts.tiles,
+           at->facts.blocks, at->facts.shared / 1024.0, 100 * a->busy);
+  if (at->registers > 0)
+    printf("  occupancy          %d registers a thread, %d block%s a multiprocessor\n", at->registers, at->resident, at->resident == 1 ? "" : "s");
+  printf("  predicted          %.1f us in place of %.1f, %.2f times as fast\n", a->us_fused, a->us_apart, a->us_apart / a->us_fused);
+  if (at->us > 0) printf("  measured           %.1f us in place of %.1f, %.2f times as fast\n", at->us, at->apart_us, at->apart_us / at->us);
+  if (at->us > 0 && at->cudnn_us > 0) printf("  cuDNN              %.1f us\n", at->cudnn_us);
+  printf("  should_fuse        %s\n", a->reason);
+}
+
+static void print_line(const point *at) {
+  const fusion_account *a = &at->a;
+  char measured[64] = "";
+  if (at->us > 0) snprintf(measured, sizeof measured, "%7.1f %7.1f %5.2f", at->apart_us, at->us, at->apart_us / at->us);
+  printf("%-6s %8.4g %5.1f %5.0f  %7.1f %7.1f %5.2f  %-21s  %-4s %s\n", at->kernel, (a->bytes_apart - a->bytes_fused) / 1e6,
+         a->macs > 0 ? 100 * a->again / a->macs : 0, 100 * a->busy, a->us_apart, a->us_fused, a->us_apart / a->us_fused, measured, a->pays ? "yes" : "no",
+         at->text);
+}
+
+static int steps_known(void) {
+  int count = 0;
+  while (all_steps[count]) count++;
+  return count;
+}
+
+/* Counts: for the device that is counted for, which need not be the one that kernels run on. Returns 0, or 2 after a line. */
+static int count(const session *s, const conv_graph *asked, point *at) {
+  static conv_graph g;
+  static graph_plan plan;
+  char why[GRAPH_ERROR];
+  g = *asked;
+  if (graph_choose(&g, all_steps, steps_known(), true, &s->device, &plan, why)) return fprintf(stderr, "%s: %s\n", at->text, why), 2;
+  const chain_kernel *chain = plan.chain[0];
+  if (asked->operations > 1 && (!chain || chain->count != asked->operations))
+    return fprintf(stderr, "%s: expected a chain that one kernel computes\n", at->text), 2;
+  if (g.operations > asked->operations) return fprintf(stderr, "%s: expected an epilogue that a kernel computes\n", at->text), 2;
+  const conv_chain alone = {.count = 1, .operation = {asked->operation[0].what}};
+  at->kernel = chain ? chain->name : plan.kernel[0]->name;
+  if (chain) chain->facts(&plan.what[0], &plan.plan[0], &at->facts);
+  should_fuse(chain ? &plan.what[0] : &alone, &at->facts, &s->device, &s->peaks, &at->a);
+  struct cudaFuncAttributes about;
+  if (!chain || s->m.device.emulated) return 0; /* the emulator has no registers */
+  cudaError_t status = cudaFuncGetAttributes(&about, at->facts.function);
+  if (!status) status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&at->resident, at->facts.function, at->facts.threads, (size_t)at->facts.shared);
+  if (status) return fprintf(stderr, "%s: %s\n", at->kernel, cudaGetErrorString(status)), 1;
+  at->registers = about.numRegs;
+  return 0;
+}
+
+/* Verifies a graph on random data. Returns 0 or 1. */
+static int verify(conv_graph *g, const graph_plan *plan, bool use_gpu, graph_verdict *v) {
+  graph_fill(g, 1, false);
+  const cudaError_t status = graph_verify(g, plan, false, use_gpu, stdout, v);
+  if (status) return fprintf(stderr, "fusion: %s\n", cudaGetErrorString(status)), 1;
+  return v->right ? 0 : (printf("WRONG: %s\n", v->note), 1);
+}
+
+/* Both ways, verified and timed. Returns 0, 1 or 2. */
+static int measure(session *s, const conv_graph *asked, point *at) {
+  static conv_graph g, apart;
+  static graph_plan plan, apart_plan;
+  static graph_verdict v;
+  static graph_figures f;
+  char why[GRAPH_ERROR];
+  const bool use_gpu = !s->m.device.emulated;
+  const conv_device *device = &s->m.device;
+  g = *asked;
+  apart = *asked;
+  if (asked->operations == 1 && !epilogue_empty(&asked->operation[0].what.epilogue) && graph_split(&apart, 0))
+    return fprintf(stderr, "%s: no room\n", at->text), 2;
+  if (graph_choose(&g, all_steps, steps_known(), true, device, &plan, why)) return fprintf(stderr, "%s: %s\n", at->text, why), 2;
+  if (graph_choose(&apart, all_steps, steps_known(), false, device, &apart_plan, why)) return fprintf(stderr, "%s: %s\n", at->text, why), 2;
+  int status = graph_alloc(&g, why) || graph_alloc(&apart, why) ? (fprintf(stderr, "%s: %s\n", at->text, why), 2) : 0;
+  if (!status) status = verify(&g, &plan, use_gpu, &v);
+  if (!status) status = verify(&apart, &apart_plan, use_gpu, &v);
+  if (!status && use_gpu) {
+    const cudaError_t failure = graph_time(&g, &plan, &(graph_apart){&apart, &apart_plan}, asked, s->seconds, &s->m, &f);
+    if (failure) status = (fprintf(stderr, "%s: %s\n", at->text, cudaGetErrorString(failure)), 1);
+    if (!status && strstr(f.note, "other bits")) status = (printf("%s: %s\n", at->text, f.note), 1);
+    at->us = f.us, at->apart_us = f.apart_us, at->cudnn_us = f.cudnn_us;
+  }
+  graph_free(&g), graph_free(&apart);
+  return status;
+}
+
+/* One chain: the words of its operations. where: what a line about them begins with. Returns 0, 1 or 2. */
+static int examine(session *s, const char *where, int words, char *const word[]) {
+  static conv_graph asked;
+  int y[GRAPH_OPERATIONS + 1];
+  point at = {0};
+  asked = (conv_graph){.dtype = DTYPE_FP16, .layout = LAYOUT_NHWC};
+  for (int i = 0; i < words; i++) {
+    char why[GRAPH_ERROR];
+    if (graph_parse(&asked, word[i], y, why)) return fprintf(stderr, "%s%s\n", where, why), 2;
+    snprintf(at.text + strlen(at.text), sizeof at.text - strlen(at.text), "%s%s", i ? " " : "", word[i]);
+  }
+  int status = count(s, &asked, &at);
+  if (!status && s->timing) status = measure(s, &asked, &at);
+  if (status) return status;
+  if (s->list) print_line(&at);
+  else print_point(&at);
+  if (s->csv) write_row(s, &at);
+  if (at.us > 0) {
+    const double gain = at.apart_us / at.us;
+    s->points++, s->right += (gain > 1) == at.a.pays || (gain > 1 / 1.03 && gain < 1.03);
+  }
+  return 0;
+}
+
+/* "pool:g64ic64..." with so many images. Returns 0 or 2. */
+static int with_images(const char *word, int images, char text[MOST_TEXT]) {
+  const char *from = strncmp(word, "pool:", 5) == 0 ? word + 5 : word;
+  return snprintf(text, MOST_TEXT, "%.*smb%d%s", (int)(from - word), word, images, from) < MOST_TEXT ? 0 : 2;
+}
+
+/* All chains of a list, with 1, 32 and 256 images. Returns 0, 1 or 2. */
+static int examine_list(session *s, const char *path) {
+  static const int images[] = {1, 32, 256};
+  char line[MOST_TEXT], where[PATH_MAX + 32];
+  const char *why;
+  FILE *in = input_open(path, true, &why);
+  if (!in) return fprintf(stderr, "--list: %s: expected a list of chains: %s\n", path, why), 2;
+  int number = 0, status = 0;
+  s->list = true;
+  puts("kernel MB saved twice% busy%  predicted: us, us, gain  measured: us, us, gain  pays chain");
+  while (!status && fgets(line, sizeof line, in)) {
+    char *word[WORDS];
+    static char text[WORDS][MOST_TEXT];
+    int words = 0;
+    snprintf(where, sizeof where, "%s:%d: ", path, ++number);
+    line[strcspn(line, "#\n")] = 0;
+    for (char *w = strtok(line, " \t\r"); w && words < WORDS; w = strtok(NULL, " \t\r")) word[words++] = w;
+    for (int i = 0; words > 0 && i < 3 && !status; i++) {
+      char *each[WORDS];
+      for (int k = 0; k < words && !status; k++) status = with_images(word[k], images[i], each[k] = text[k]);
+      if (!status) status = examine(s, where, words, each);
+    }
+  }
+  fclose(in);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  enum { LIST = 256, SECONDS, NO_TIME, CSV, HELP };
+  static const struct option table[] = {{"list", required_argument, 0, LIST}, {"seconds", required_argument, 0, SECONDS},
+                                        {"no-time", no_argument, 0, NO_TIME}, {"csv", required_argument, 0, CSV},
+                                        {"help", no_argument, 0, HELP},       {0}};
+  static session s;
+  const char *list = "07_fusion/chains.txt", *csv = NULL;
+  char error[512], *end;
+  int option;
+  output_start();
+  s.timing = true;
+  while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
+    if (option == HELP) return fputs(help_text, stdout), 0;
+    if (option == LIST) list = optarg;
+    if (option == CSV) csv = optarg;
+    if (option == NO_TIME) s.timing = false;
+    if (option == SECONDS && (s.seconds = strtod(optarg, &end), end == optarg || *end || !(s.seconds > 0 && s.seconds <= 1000)))
+      return fprintf(stderr, "--seconds: expected a number above 0 and up to 1000, got \"%s\"\n", optarg), 2;
+    if (option == '?') return 2;
+  }
+  if (argc - optind > WORDS) return fprintf(stderr, "fusion: expected at most %d operations, got %d\n", WORDS, argc - optind), 2;
+  if (machine_open_gpu(&s.m, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
+  s.device = s.m.device, s.peaks = s.m.peaks;
+  if (s.m.device.emulated) { /* an H200 has what plans ask for: its multiprocessors, shared memory for a block, cache */
+    const gpu_limits *gpu = gpu_limits_of(FITTED_GPU);
+    s.device.arch = 90, s.device.sm_count = 132, s.device.l2_bytes = (size_t)50 << 20;
+    s.peaks = (machine_peaks){
+        .fp32_flops = gpu->fp32_flops, .fp16_flops = gpu->fp16_flops, .read_per_second = gpu->read_per_second, .copy_per_second = gpu->copy_per_second};
+    if (optind == argc) s.timing = false; /* a list is too much to be verified here */
+  }
+  if (csv && !(s.csv = output_open("--csv", csv))) return 2;
+  if (s.csv) fputs(csv_header, s.csv->file);
+  const time_t now = time(NULL);
+  strftime(s.date, sizeof s.date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+  int status = optind < argc ? examine(&s, "", argc - optind, argv + optind) : examine_list(&s, list);
+  if (s.points > 1) printf("should_fuse() right on %d of %d, those within 3 %% of each other counted in\n", s.right, s.points);
+  if (status == 2) output_discard(s.csv);
+  else if (output_close(s.csv)) status = 1;
+  return status;
+}

@@ -1,0 +1,136 @@
+/* A whole network: ResNet-18 or ResNet-50, inference, random weights of the right shapes. Every layer verified on what the layer before it really wrote; on a GPU timed as a
+ * whole, one launch after the other, in turns with cuDNN's best plan for each layer. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "07_fusion/tools/network/layers.h"
+#include "common/files/output.h"
+#include "common/harness/graph_time.h"
+
+static const char help_text[] = "usage: network [options]\n"
+                                "  --network NAME   resnet50 or resnet18 (default: resnet50)\n"
+                                "  --batch N        images (default: 32; on the emulator 1)\n"
+                                "  --size N         of an image's sides, from 32 on (default: 224; on the emulator 32)\n"
+                                "  --narrower N     channels divided by 1, 2, 4 or 8 (default: 1; on the emulator 8)\n"
+                                "  --unfused        a kernel for each operation, even where one can do several\n"
+                                "  --seed N         of the data (default: 1)\n"
+                                "  --seconds S      of a search of cuDNN's plans for one layer (default: 10)\n"
+                                "  --no-time        verify only\n"
+                                "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
+
+static int bad(const char *what, const char *expected, const char *got) {
+  fprintf(stderr, "%s: expected %s, got \"%s\"\n", what, expected, got);
+  return 2;
+}
+
+/* An integer from 1 to most. Returns 0, or 2 after a line. */
+static int number(const char *what, const char *text, int most, int *value) {
+  char *end, expected[64];
+  const long n = strtol(text, &end, 10);
+  snprintf(expected, sizeof expected, "an integer from 1 to %d", most);
+  if (end == text || *end || n < 1 || n > most) return bad(what, expected, text);
+  *value = (int)n;
+  return 0;
+}
+
+/* Random weights, but for the average's. */
+static void fill(network *n, const conv_graph *g, uint64_t seed) {
+  graph_fill((conv_graph *)g, seed, false);
+  const int w = n->graph.operation[n->average].w;
+  conv_tensor *t = (conv_tensor *)&g->tensor[w].host;
+  const double pixels = (double)t->dim[2] * t->dim[3];
+  for (int64_t i = 0; i < t->count; i++) tensor_set(t, i, 1 / pixels);
+}
+
+/* A line for each operation: the layer, its kernel, how far off. */
+static void print_layers(const network *n, const conv_graph *g, const graph_plan *plan, const graph_verdict *v) {
+  int layer = -1;
+  for (int i = 0; i < g->operations; i++) {
+    const conv_kernel *k = plan->kernel[i];
+    const chain_kernel *chain = plan->chain[i];
+    const bool split_off = g->operation[i].what.kind == OPERATION_POINTWISE; /* an epilogue by itself */
+    if (!split_off) layer++;
+    printf("  %-18s %-9s %-64s ", split_off ? "  its epilogue" : n->layer[layer], k ? k->name : chain ? chain->name : "the same", plan->plan[i].words);
+    if (g->tensor[g->operation[i].y].use == USE_INSIDE) printf("inside the kernel\n");
+    else printf(v->operation[i].right ? "%.0f %% of the error bound\n" : "WRONG\n", 100 * v->operation[i].worst_share);
+  }
+}
+
+static int time_it(const network *n, const conv_graph *g, const graph_plan *plan, double seconds, const machine *m) {
+  static graph_figures f;
+  const cudaError_t status = graph_time(g, plan, NULL, &n->graph, seconds, m, &f);
+  if (status) return fprintf(stderr, "timing: %s\n", cudaGetErrorString(status)), 1;
+  const int batch = n->graph.operation[0].what.problem.N;
+  printf("%d image%s: %.1f us (min %.1f), %.2f us an image; floors of the operations %.1f us\n", batch, batch == 1 ? "" : "s", f.us, f.min_us, f.us / batch,
+         f.floor_us);
+  if (f.cudnn_us > 0) printf("cuDNN: %.1f us, %.2f times as long\n", f.cudnn_us, f.cudnn_us / f.us);
+  for (int i = 0; i < n->graph.operations && f.cudnn_us > 0; i++) printf("  %-18s %s\n", n->layer[i], f.cudnn_plans[i]);
+  if (*f.note) printf("%s\n", f.note);
+  return strstr(f.note, "other bits") != NULL;
+}
+
+int main(int argc, char **argv) {
+  enum { NETWORK = 256, BATCH, SIZE, NARROWER, UNFUSED, SEED, SECONDS, NO_TIME, HELP };
+  static const struct option table[] = {{"network", required_argument, 0, NETWORK},
+                                        {"batch", required_argument, 0, BATCH},
+                                        {"size", required_argument, 0, SIZE},
+                                        {"narrower", required_argument, 0, NARROWER},
+                                        {"unfused", no_argument, 0, UNFUSED},
+                                        {"seed", required_argument, 0, SEED},
+                                        {"seconds", required_argument, 0, SECONDS},
+                                        {"no-time", no_argument, 0, NO_TIME},
+                                        {"help", no_argument, 0, HELP},
+                                        {0}};
+  network_shape shape = {.name = "resnet50"};
+  bool timing = true, chains = true;
+  int option, failed = 0, seed = 1, seconds = 10;
+  char error[512], why[GRAPH_ERROR];
+  output_start();
+  while (!failed && (option = getopt_long(argc, argv, "", table, NULL)) != -1) switch (option) {
+      case NETWORK: shape.name = optarg; break;
+      case BATCH: failed = number("--batch", optarg, 4096, &shape.batch); break;
+      case SIZE: failed = number("--size", optarg, 1024, &shape.size); break;
+      case NARROWER: failed = number("--narrower", optarg, 8, &shape.narrower); break;
+      case SEED: failed = number("--seed", optarg, 1 << 30, &seed); break;
+      case SECONDS: failed = number("--seconds", optarg, 1000, &seconds); break;
+      case UNFUSED: chains = false; break;
+      case NO_TIME: timing = false; break;
+      case HELP: fputs(help_text, stdout); return 0;
+      default: return 2;
+    }
+  if (failed) return failed;
+  if (optind < argc) return bad("network", "options alone (see --help)", argv[optind]);
+  if (shape.narrower && (shape.narrower & (shape.narrower - 1))) return bad("--narrower", "1, 2, 4 or 8", argv[argc - 1]);
+  if (shape.size && shape.size < 32) return fprintf(stderr, "--size: expected 32 to 1024, got %d\n", shape.size), 2;
+  machine m;
+  if (machine_open_gpu(&m, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
+  if (!shape.batch) shape.batch = m.device.emulated ? 1 : 32;
+  if (!shape.size) shape.size = m.device.emulated ? 32 : 224;
+  if (!shape.narrower) shape.narrower = m.device.emulated ? 8 : 1;
+  static network n;
+  static graph_plan plan;
+  static graph_verdict v;
+  if (network_build(&n, &shape, why)) return fprintf(stderr, "%s\n", why), 2;
+  static conv_graph g;
+  g = n.graph;
+  int steps = 0;
+  while (all_steps[steps]) steps++;
+  if (graph_choose(&g, all_steps, steps, chains, &m.device, &plan, why)) return fprintf(stderr, "network: %s\n", why), 2;
+  int status = graph_alloc(&g, why) ? (fprintf(stderr, "network: %s\n", why), 2) : 0;
+  printf("%s, %d image%s of %d x %d%s\n", shape.name, shape.batch, shape.batch == 1 ? "" : "s", shape.size, shape.size, shape.narrower > 1 ? ", narrower" : "");
+  if (!status) {
+    fill(&n, &g, (uint64_t)seed);
+    const cudaError_t failure = graph_verify(&g, &plan, false, !m.device.emulated, stdout, &v);
+    if (failure) status = (fprintf(stderr, "network: %s\n", cudaGetErrorString(failure)), 1);
+  }
+  if (!status) {
+    print_layers(&n, &g, &plan, &v);
+    if (v.right) printf("all right; the network in fp64, rounded between operations: off by %.2g of its largest value in the end\n", v.drift);
+    else status = (printf("WRONG: %s\n", v.note), 1);
+  }
+  if (!status && timing && !m.device.emulated) status = time_it(&n, &g, &plan, seconds, &m);
+  graph_free(&g);
+  return status;
+}

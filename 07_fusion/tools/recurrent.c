@@ -1,0 +1,257 @@
+/* A recurrent layer, h[t] = relu(W x[t] + b + U h[t-1]), three ways: an operation a launch, a step a launch, all steps in one launch (07i). What comes from the input is one
+ * matrix product for all steps, made before. With --image and --filter U is a convolution: a launch can take a step, but not all of them, since windows reach into other
+ * blocks' pixels. Every state is verified on the state before it that was really written, and in whole numbers as a chain. */
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "07_fusion/recurrent.h"
+#include "common/conv/operation_reference.h"
+#include "common/conv/verify.h"
+#include "common/files/output.h"
+#include "common/harness/plan.h"
+#include "common/harness/registry.h"
+#include "common/harness/timing.h"
+
+static const char help_text[] = "usage: recurrent [options]\n"
+                                "  --hidden N   hidden units: 64, 128, 256, 512 or 1024 (default: 1024; on the emulator 128)\n"
+                                "  --batch N    sequences (default: 32; on the emulator 9)\n"
+                                "  --steps N    of each (default: 128; on the emulator 6)\n"
+                                "  --image N    a state is an image of N x N pixels with so many channels (default: 1)\n"
+                                "  --filter N   and U a convolution with filters of N x N, N odd (default: 1)\n"
+                                "  --seed N     of the data (default: 1)\n"
+                                "  --no-time    verify only\n"
+                                "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
+
+extern const conv_kernel pointwise_fp16; /* common/harness/unfused.cu */
+
+enum { OPERATIONS, STEPS, ALL, WAYS };
+static const char *const way_names[WAYS] = {"an operation a launch", "a step a launch", "all steps in one launch"};
+
+/* The layer on the host and on the device, and how a step is computed. */
+typedef struct run {
+  recurrent_layer layer;
+  int image, filter;                       /* pixels of a state and taps of a filter, one way */
+  int ways;                                /* that can compute it: the first of way_names */
+  conv_operation product, pointwise, step; /* of one step: U h; what follows; both */
+  const conv_kernel *of_product, *of_step;
+  conv_plan product_plan, pointwise_plan, step_plan;
+  size_t state_bytes, workspace_bytes;
+  conv_tensor u, first, z, h; /* z, h: of all steps */
+  unsigned char *device_u, *device_first, *device_z, *device_h, *between, *workspace;
+} run;
+
+static int bad(const char *what, const char *expected, const char *got) {
+  fprintf(stderr, "%s: expected %s, got \"%s\"\n", what, expected, got);
+  return 2;
+}
+
+/* An integer from 1 to most. Returns 0, or 2 after a line. */
+static int number(const char *what, const char *text, int most, int *value) {
+  char *end, expected[64];
+  const long n = strtol(text, &end, 10);
+  snprintf(expected, sizeof expected, "an integer from 1 to %d", most);
+  if (end == text || *end || n < 1 || n > most) return bad(what, expected, text);
+  *value = (int)n;
+  return 0;
+}
+
+/* The kernel that the steps take for an operation, the last step first. NULL: none does. */
+static const conv_kernel *kernel_for(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  for (int s = 0; all_steps[s]; s++) {
+    const conv_choice *c = step_choose(all_steps[s], o, DTYPE_FP16, device, false, plan);
+    if (c && c->kernel->layout == LAYOUT_NHWC) return c->kernel;
+  }
+  return NULL;
+}
+
+/* A tensor of `count` states. */
+static conv_tensor states(const run *r, int count) {
+  conv_problem p = r->product.problem;
+  p.N = count * r->layer.batch;
+  return tensor_describe(&p, TENSOR_Y, DTYPE_FP16, LAYOUT_NHWC);
+}
+
+static int allocate(run *r) {
+  r->u = tensor_describe(&r->product.problem, TENSOR_W, DTYPE_FP16, LAYOUT_NHWC);
+  r->first = states(r, 1), r->z = states(r, r->layer.steps), r->h = states(r, r->layer.steps);
+  r->state_bytes = tensor_bytes(&r->first);
+  if (tensor_alloc(&r->u) || tensor_alloc(&r->first) || tensor_alloc(&r->z) || tensor_alloc(&r->h)) return -1;
+  r->workspace_bytes = r->product_plan.workspace_bytes > r->step_plan.workspace_bytes ? r->product_plan.workspace_bytes : r->step_plan.workspace_bytes;
+  return cudaMalloc((void **)&r->device_u, tensor_bytes(&r->u)) || cudaMalloc((void **)&r->device_first, r->state_bytes) ||
+                 cudaMalloc((void **)&r->device_z, tensor_bytes(&r->z)) || cudaMalloc((void **)&r->device_h, tensor_bytes(&r->h)) ||
+                 cudaMalloc((void **)&r->between, r->state_bytes) || (r->workspace_bytes && cudaMalloc((void **)&r->workspace, r->workspace_bytes))
+             ? -1
+             : 0;
+}
+
+/* Random, or whole numbers that stay small: each unit sees one other, at one tap, with either sign. */
+static cudaError_t fill(run *r, uint64_t seed, bool integers) {
+  const int hidden = r->layer.hidden, taps = r->filter * r->filter;
+  if (integers) {
+    for (int64_t i = 0; i < r->u.count; i++) tensor_set(&r->u, i, 0);
+    for (int row = 0; row < hidden; row++)
+      tensor_set(&r->u, ((int64_t)row * taps + row % taps) * hidden + (row * 5 + (int)(seed % 7)) % hidden, row % 3 ? 1 : -1);
+    tensor_fill_integers(&r->first, seed + 1, 4), tensor_fill_integers(&r->z, seed + 2, 4);
+  } else {
+    tensor_fill_normal(&r->u, seed), tensor_fill_normal(&r->first, seed + 1), tensor_fill_normal(&r->z, seed + 2);
+    const int halvings = (int)ceil(0.5 * log2((double)hidden * taps));
+    for (int64_t i = 0; i < r->u.count; i++) tensor_set(&r->u, i, ldexp(tensor_get(&r->u, i), -halvings));
+  }
+  cudaError_t status = cudaMemcpy(r->device_u, r->u.data, tensor_bytes(&r->u), cudaMemcpyHostToDevice);
+  if (!status) status = cudaMemcpy(r->device_first, r->first.data, r->state_bytes, cudaMemcpyHostToDevice);
+  return status ? status : cudaMemcpy(r->device_z, r->z.data, tensor_bytes(&r->z), cudaMemcpyHostToDevice);
+}
+
+static cudaError_t launch(const run *r, int way, cudaStream_t stream) {
+  if (way == ALL) return recurrent_launch(&r->layer, r->device_u, r->device_first, r->device_z, r->device_h, stream);
+  cudaError_t status = cudaSuccess;
+  for (int t = 0; t < r->layer.steps && !status; t++) {
+    conv_buffers b = {.x = t ? r->device_h + (size_t)(t - 1) * r->state_bytes : r->device_first, .w = r->device_u, .workspace = r->workspace};
+    void *const next = r->device_h + (size_t)t * r->state_bytes;
+    const void *const from_input = r->device_z + (size_t)t * r->state_bytes;
+    if (way == STEPS) {
+      b.y = next, b.residual = from_input;
+      status = r->of_step->launch(&r->step_plan, &b, stream);
+      continue;
+    }
+    b.y = r->between;
+    status = r->of_product->launch(&r->product_plan, &b, stream);
+    b.x = r->between, b.y = next, b.residual = from_input;
+    if (!status) status = pointwise_fp16.launch(&r->pointwise_plan, &b, stream);
+  }
+  return status;
+}
+
+/* How far a way's sums may stray; a product that is stored is rounded once more. */
+static error_rule rule_of(const run *r, int way) {
+  const conv_problem *p = &r->product.problem;
+  if (way == ALL) return (error_rule){.growth = growth_truncated(p->C / 16.0 * 17 + 8, false) + epilogue_growth(&r->step.epilogue, false)};
+  const conv_kernel *k = way == STEPS ? r->of_step : r->of_product;
+  return (error_rule){.growth = k->growth(p, false) + epilogue_growth(&r->step.epilogue, false) + (way == STEPS ? 0 : UNIT_ROUNDOFF_FP16)};
+}
+
+/* One way, once: every state from the one before it. Returns 0, 1 if it is wrong, -1 after a CUDA error. */
+static int verify(run *r, int way, bool integers, bool use_gpu, double *worst) {
+  cudaError_t status = cudaMemset(r->device_h, 0xff, tensor_bytes(&r->h));
+  if (!status) status = launch(r, way, 0);
+  if (!status) status = cudaDeviceSynchronize();
+  if (!status) status = cudaMemcpy(r->h.data, r->device_h, tensor_bytes(&r->h), cudaMemcpyDeviceToHost);
+  if (status) return fprintf(stderr, "recurrent: %s: %s\n", way_names[way], cudaGetErrorString(status)), -1;
+  for (int t = 0; t < r->layer.steps; t++) {
+    conv_tensor before = states(r, 1), after = states(r, 1);
+    epilogue_data data = {.residual = states(r, 1)};
+    before.role = TENSOR_X, before.data = t ? (char *)r->h.data + (size_t)(t - 1) * r->state_bytes : r->first.data;
+    after.data = (char *)r->h.data + (size_t)t * r->state_bytes, data.residual.data = (char *)r->z.data + (size_t)t * r->state_bytes;
+    conv_reference reference;
+    char error[512];
+    if (operation_reference(&reference, &r->step, &before, &r->u, &data, false, use_gpu, error, sizeof error)) return fprintf(stderr, "%s\n", error), -1;
+    const conv_verdict v = verify_output(&after, &reference, integers ? COMPARE_EXACT : COMPARE_BOUND, rule_of(r, way), stdout);
+    reference_free(&reference);
+    if (!v.right) return printf("WRONG: %s, step %d: %lld elements\n", way_names[way], t, (long long)v.mismatches), 1;
+    if (v.worst_share > *worst) *worst = v.worst_share;
+  }
+  return 0;
+}
+
+/* ---------------------------------------------------------------- timing */
+
+typedef struct timed {
+  const run *r;
+  int way;
+} timed;
+static cudaError_t enqueue(void *context, int set, cudaStream_t stream) {
+  const timed *t = context;
+  (void)set;
+  return launch(t->r, t->way, stream);
+}
+static cudaError_t poison(void *context) {
+  const run *r = ((const timed *)context)->r;
+  return cudaMemset(r->device_h, 0xff, tensor_bytes(&r->h));
+}
+static cudaError_t not_checked(void *context, int first, int count) { return (void)context, (void)first, (void)count, cudaSuccess; }
+
+static int time_it(const run *r, const machine *m) {
+  timed of[WAYS];
+  contender turn[WAYS] = {0};
+  for (int way = 0; way < r->ways; way++) {
+    of[way] = (timed){r, way};
+    turn[way] = (contender){.enqueue = enqueue, .poison = poison, .check = not_checked, .context = &of[way], .first_seconds = 1e-3};
+  }
+  const cudaError_t status = time_in_turns(turn, r->ways, ON_GPU, 1, m);
+  if (status) return fprintf(stderr, "timing: %s\n", cudaGetErrorString(status)), 1;
+  for (int way = 0; way < r->ways; way++)
+    printf("  %-26s %8.1f us, %5.2f a step, %4.2f times as fast as a launch a step\n", way_names[way], turn[way].median_us,
+           turn[way].median_us / r->layer.steps, turn[STEPS].median_us / turn[way].median_us);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  enum { HIDDEN = 256, BATCH, LENGTH, IMAGE, FILTER, SEED, NO_TIME, HELP };
+  static const struct option table[] = {
+      {"hidden", required_argument, 0, HIDDEN}, {"batch", required_argument, 0, BATCH},   {"steps", required_argument, 0, LENGTH},
+      {"image", required_argument, 0, IMAGE},   {"filter", required_argument, 0, FILTER}, {"seed", required_argument, 0, SEED},
+      {"no-time", no_argument, 0, NO_TIME},     {"help", no_argument, 0, HELP},           {0}};
+  static run r = {.image = 1, .filter = 1};
+  r.layer.relu = true;
+  bool timing = true;
+  int option, failed = 0, seed = 1;
+  char error[512];
+  output_start();
+  while (!failed && (option = getopt_long(argc, argv, "", table, NULL)) != -1) switch (option) {
+      case HIDDEN: failed = number("--hidden", optarg, 1024, &r.layer.hidden); break;
+      case BATCH: failed = number("--batch", optarg, 65536, &r.layer.batch); break;
+      case LENGTH: failed = number("--steps", optarg, 65536, &r.layer.steps); break;
+      case IMAGE: failed = number("--image", optarg, 1024, &r.image); break;
+      case FILTER: failed = number("--filter", optarg, 31, &r.filter); break;
+      case SEED: failed = number("--seed", optarg, 1 << 30, &seed); break;
+      case NO_TIME: timing = false; break;
+      case HELP: fputs(help_text, stdout); return 0;
+      default: return 2;
+    }
+  if (failed) return failed;
+  if (optind < argc) return bad("recurrent", "options alone (see --help)", argv[optind]);
+  machine m;
+  if (machine_open_gpu(&m, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
+  if (!r.layer.hidden) r.layer.hidden = m.device.emulated ? 128 : 1024;
+  if (!r.layer.batch) r.layer.batch = m.device.emulated ? 9 : 32;
+  if (!r.layer.steps) r.layer.steps = m.device.emulated ? 6 : 128;
+  if (r.filter % 2 == 0) return fprintf(stderr, "--filter: expected an odd number, got %d\n", r.filter), 2;
+  const bool one_pixel = r.image == 1 && r.filter == 1;
+  r.ways = one_pixel ? WAYS : ALL;
+  cudaError_t status = cudaSuccess;
+  const char *why = one_pixel ? recurrent_plan(&r.layer, m.device.arch, &status) : NULL;
+  if (status) return fprintf(stderr, "recurrent: %s\n", cudaGetErrorString(status)), 1;
+  if (why) return fprintf(stderr, "recurrent: 07i: %s\n", why), 2;
+  const int hidden = r.layer.hidden;
+  r.product = (conv_operation){.pass = PASS_FPROP, .problem = {.N = r.layer.batch, .C = hidden, .K = hidden, .groups = 1, .repeat = 1}};
+  conv_problem *p = &r.product.problem;
+  p->H = p->W = p->P = p->Q = r.image, p->R = p->S = r.filter, p->pad_top = p->pad_left = p->pad_bottom = p->pad_right = r.filter / 2;
+  p->stride_h = p->stride_w = p->dil_h = p->dil_w = 1;
+  r.step = r.product;
+  r.step.epilogue = (conv_epilogue){.residual = true, .activation = ACTIVATION_RELU};
+  r.pointwise = epilogue_alone(&r.step);
+  r.of_product = kernel_for(&r.product, &m.device, &r.product_plan), r.of_step = kernel_for(&r.step, &m.device, &r.step_plan);
+  if (!r.of_product || !r.of_step || kernel_plan(&pointwise_fp16, &r.pointwise, &m.device, &r.pointwise_plan))
+    return fprintf(stderr, "recurrent: no kernel for a step of %d hidden units\n", hidden), 2;
+  if (allocate(&r)) return fprintf(stderr, "recurrent: expected a layer that fits memory, got %d steps of %d x %d\n", r.layer.steps, r.layer.batch, hidden), 2;
+  if (!one_pixel)
+    printf("states of %d x %d pixels, filters of %d x %d: windows reach into other blocks' pixels, so a launch takes one step\n", r.image, r.image, r.filter,
+           r.filter);
+  printf("%d steps, %d sequences, %d hidden units; a product by %s, a step by %s\n", r.layer.steps, r.layer.batch, hidden, r.of_product->name, r.of_step->name);
+  int wrong = 0;
+  for (int integers = 1; integers >= 0 && !wrong; integers--) {
+    status = fill(&r, (uint64_t)seed, integers);
+    if (status) return fprintf(stderr, "recurrent: %s\n", cudaGetErrorString(status)), 1;
+    for (int way = 0; way < r.ways && !wrong; way++) {
+      double worst = 0;
+      wrong = verify(&r, way, integers, !m.device.emulated, &worst) != 0;
+      if (!wrong && integers) printf("  %-26s exact on integers\n", way_names[way]);
+      else if (!wrong) printf("  %-26s %.0f %% of the error bound\n", way_names[way], 100 * worst);
+    }
+  }
+  if (!wrong && timing && !m.device.emulated) wrong = time_it(&r, &m);
+  return wrong ? 1 : 0;
+}

@@ -1,0 +1,142 @@
+/* cuDNN's plans for the operations of a graph. See graph_theirs.h. */
+#include "common/harness/graph_theirs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/conv/operation_reference.h"
+#include "common/harness/timing.h"
+
+extern const conv_kernel pointwise_fp32, pointwise_fp16, max_pool_fp32, max_pool_fp16; /* unfused.cu */
+
+/* One operation as it might be computed. */
+typedef struct candidate {
+  const their_graph *t;
+  int index; /* of the operation */
+  cudnn_runner runner;
+  bool then; /* the kernel behind it, or alone */
+} candidate;
+
+static cudaError_t enqueue_one(const their_graph *t, int index, const cudnn_runner *runner, bool then, int set, cudaStream_t stream) {
+  const their_operation *o = &t->operation[index];
+  cudaError_t status = runner->baseline ? cudnn_enqueue((void *)runner, set, stream) : cudaSuccess;
+  if (status || !then) return status;
+  conv_buffers view = graph_view(t->g, index, t->sets, set);
+  if (runner->baseline) view.x = view.y; /* over what the plan has written */
+  return o->after->launch(&o->after_plan, &view, stream);
+}
+
+static cudaError_t enqueue_candidate(void *context, int set, cudaStream_t stream) {
+  const candidate *c = context;
+  return enqueue_one(c->t, c->index, &c->runner, c->then, set, stream);
+}
+static cudaError_t nothing(void *context) { return (void)context, cudaSuccess; }
+static cudaError_t not_checked(void *context, int first, int count) { return (void)context, (void)first, (void)count, cudaSuccess; }
+
+/* The harness's kernel for an operation that is no convolution. */
+static const conv_kernel *own_kernel(const conv_graph *g, const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  static const conv_kernel *const rows[] = {&pointwise_fp32, &pointwise_fp16, &max_pool_fp32, &max_pool_fp16};
+  for (int i = 0; i < 4; i++)
+    if (rows[i]->dtype == g->dtype && rows[i]->layout == g->layout && !kernel_plan(rows[i], o, device, plan)) return rows[i];
+  return NULL;
+}
+
+/* Plans for operation i, with its epilogue or (bare) without. As their_graph_open(). */
+static int open_plans(const their_graph *t, int i, bool bare, double seconds, const machine *m, cudnn_baseline *b, char note[GRAPH_ERROR]) {
+  const conv_graph *g = t->g;
+  const graph_operation *o = &g->operation[i];
+  char committed[PATH_MAX], error[CUDNN_ERROR] = "no host memory";
+  cudnn_task task = {.problem = &o->what.problem, .pass = PASS_FPROP, .dtype = g->dtype, .layout = g->layout, .epilogue = o->what.epilogue};
+  cudnn_options options = {.gpu = m->device.name,
+                           .fp32_flops = m->peaks.fp32_flops,
+                           .most_seconds = seconds,
+                           .layouts = {[LAYOUT_NCHW] = g->layout == LAYOUT_NCHW, [LAYOUT_NHWC] = g->layout == LAYOUT_NHWC}};
+  cudnn_winners_files(m->device.name, committed, &options);
+  epilogue_data data = {0};
+  if (bare) task.epilogue = (conv_epilogue){0};
+  if (!bare && o->scale >= 0) data.scale = g->tensor[o->scale].host;
+  if (!bare && o->bias >= 0) data.bias = g->tensor[o->bias].host;
+  if (!bare && o->residual >= 0) data.residual = g->tensor[o->residual].host;
+  conv_operation what = o->what;
+  what.epilogue = task.epilogue;
+  conv_tensor x = g->tensor[o->x].host;
+  x.role = TENSOR_X; /* it may be an earlier operation's y */
+  conv_buffers *views = calloc((size_t)t->sets->count, sizeof *views);
+  for (int set = 0; views && set < t->sets->count; set++) views[set] = graph_view(g, i, t->sets, set);
+  conv_reference reference;
+  int status = views ? 0 : 1;
+  if (!status && operation_reference(&reference, &what, &x, &g->tensor[o->w].host, &data, false, true, error, sizeof error)) status = 1;
+  if (!status) {
+    const cudnn_truth truth = {&x, &g->tensor[o->w].host, &reference};
+    status = cudnn_baseline_open(b, &task, views, t->sets->count, &options, &truth, error, sizeof error);
+    reference_free(&reference);
+  }
+  free(views);
+  if (status) snprintf(note, GRAPH_ERROR, "operation %d: %.280s", i + 1, error);
+  return status;
+}
+
+static int add_candidates(const their_graph *t, int i, const cudnn_baseline *b, bool then, candidate *c, contender *turn) {
+  for (int k = 0; k < b->count; k++) {
+    c[k] = (candidate){.t = t, .index = i, .runner = {b, k}, .then = then};
+    turn[k] = (contender){.enqueue = enqueue_candidate, .poison = nothing, .check = not_checked, .context = &c[k], .first_seconds = 1e-6 * b->plan[k].us};
+  }
+  return b->count;
+}
+
+/* Operation i: what there is, and the fastest of it in turns. */
+static int choose(their_graph *t, int i, double seconds, const machine *m, char note[GRAPH_ERROR]) {
+  their_operation *o = &t->operation[i];
+  const conv_operation *what = &t->g->operation[i].what;
+  candidate c[2 * (CUDNN_BEST + 1)];
+  contender turn[2 * (CUDNN_BEST + 1)] = {0};
+  if (what->kind != OPERATION_CONVOLUTION) {
+    o->after = own_kernel(t->g, what, &m->device, &o->after_plan);
+    snprintf(o->tag, sizeof o->tag, "own kernel");
+    if (!o->after) snprintf(note, GRAPH_ERROR, "operation %d has no kernel", i + 1);
+    return o->after ? 0 : 1;
+  }
+  char why[GRAPH_ERROR];
+  const int fused = open_plans(t, i, false, seconds, m, &o->fused, why);
+  if (fused < 0) return -1;
+  int count = fused ? 0 : add_candidates(t, i, &o->fused, false, c, turn);
+  const conv_operation alone = epilogue_alone(what);
+  if (!epilogue_empty(&what->epilogue)) o->after = own_kernel(t->g, &alone, &m->device, &o->after_plan);
+  if (o->after) {
+    const int bare = open_plans(t, i, true, seconds, m, &o->bare, why);
+    if (bare < 0) return -1;
+    if (!bare) count += add_candidates(t, i, &o->bare, true, c + count, turn + count);
+  }
+  if (count == 0) return snprintf(note, GRAPH_ERROR, "%s", why), 1;
+  if (time_in_turns(turn, count, ON_GPU, t->sets->count, m)) return -1;
+  int best = 0;
+  for (int k = 1; k < count; k++)
+    if (turn[k].median_us < turn[best].median_us) best = k;
+  o->runner = c[best].runner;
+  if (!c[best].then) o->after = NULL;
+  snprintf(o->tag, sizeof o->tag, "%s%s", o->runner.baseline->plan[o->runner.plan].tag, o->after ? "+pointwise" : "");
+  return 0;
+}
+
+int their_graph_open(their_graph *t, const conv_graph *g, const buffer_sets *sets, double seconds, const machine *m, char note[GRAPH_ERROR]) {
+  memset(t, 0, sizeof *t);
+  t->g = g, t->sets = sets;
+  for (int i = 0; i < g->operations; i++) t->operation[i].fused.heuristic = t->operation[i].bare.heuristic = -1;
+  for (int i = 0; i < g->operations; i++) {
+    const int status = choose(t, i, seconds, m, note);
+    if (status) return status;
+  }
+  return 0;
+}
+
+void their_graph_close(their_graph *t) {
+  for (int i = 0; t->g && i < t->g->operations; i++) cudnn_baseline_close(&t->operation[i].fused), cudnn_baseline_close(&t->operation[i].bare);
+}
+
+cudaError_t their_graph_enqueue(void *context, int set, cudaStream_t stream) {
+  const their_graph *t = context;
+  cudaError_t status = cudaSuccess;
+  for (int i = 0; i < t->g->operations && !status; i++) status = enqueue_one(t, i, &t->operation[i].runner, t->operation[i].after != NULL, set, stream);
+  return status;
+}

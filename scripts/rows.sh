@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# The runs behind the tables of steps 06 and 07: a name is a file in docs/results/<gpu>/, made on a GPU with cuDNN beside every row. Everything is verified in the run that
+# times it. Rows go to build/rows/NAME.csv; a figure of ours is the median of three such runs.
+# usage: scripts/rows.sh [--list] NAME...      after make BACKEND=cuda all
+set -u
+build=build/cuda
+rows=build/rows
+
+# NAME | program | arguments: one run a line.
+runs() {
+  cat <<'END'
+dense-06 | 06 | --suite resnet50 --batch 1 --pass fprop --kernel auto
+dense-06 | 06 | --suite resnet50 --batch 32 --pass fprop --kernel auto
+dense-06 | 06 | --suite resnet50 --batch 256 --pass fprop --kernel auto
+dense-06 | 06 | --suite vgg16 --batch 64 --pass fprop --kernel auto
+dense-06 | 06 | --suite window --pass fprop --kernel auto
+dense-06 | 06 | --suite dilated --batch 16 --pass fprop --kernel auto
+dense-06 | 06 | --suite held_out --dtype fp16 --pass fprop --kernel auto
+choice-06 | 06 | --suite held_out --dtype fp16 --pass fprop
+choice-06 | 06 | --suite vgg16 --batch 64 --pass fprop
+choice-06 | 06 | --suite dilated --batch 16 --pass fprop
+fused-06 | 06 | --suite resnet50 --batch 32 --pass fprop --kernel auto --cudnn-fused --search-seconds 2
+backward-06 | 06 | --suite resnet50 --batch 32 --pass dgrad --kernel auto
+backward-06 | 06 | --suite resnet50 --batch 256 --pass dgrad --kernel auto
+backward-06 | 06 | --suite resnet50 --batch 32 --pass wgrad --kernel auto
+backward-06 | 06 | --suite resnet50 --batch 256 --pass wgrad --kernel auto
+held-06 | 06 | --suite held_training --kernel auto
+transposed-06 | 06 | --suite transposed --pass transposed --kernel auto
+transposed-06 | 06 | --suite transposed --pass transposed --kernel auto --fuse bias
+first-06 | 06 | --suite first_layer --pass fprop --kernel auto
+first-06 | 06 | --suite first_layer --pass wgrad --kernel auto
+first-06 | 06 | --shape mb256ic3ih224oc64oh112kh7sh2ph3n"resnet_7x7" --pass fprop --kernel auto
+first-06 | 06 | --shape mb256ic3ih224oc64oh112kh7sh2ph3n"resnet_7x7" --pass wgrad --kernel auto
+first-06 | 06 | --shape mb64ic3ih224oc64oh224kh3ph1n"vgg_3x3" --pass fprop --kernel auto
+first-06 | 06 | --shape mb64ic3ih224oc64oh224kh3ph1n"vgg_3x3" --pass wgrad --kernel auto
+groups-06 | 06 | --suite GROUPS --batch 64 --kernel auto
+groups-06 | 06 | --suite GROUPS --batch 16 --kernel auto
+epilogue-07 | 07 | --suite EXPANDED --batch 32 --pass fprop --kernel auto --fuse scale,bias,residual,relu
+epilogue-07 | 07 | --suite OTHERS --batch 32 --pass fprop --kernel auto --fuse scale,bias,relu
+epilogue-07 | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fuse scale,bias,residual,relu
+epilogue-07 | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse scale,bias,relu
+fusion-07 | tools/fusion | --seconds 2
+END
+}
+
+if [ $# -eq 0 ] || [ "$1" = --list ]; then
+  runs | sed 's/ |.*//' | sort -u
+  exit
+fi
+for name; do
+  runs | grep -q "^$name |" || { echo "rows.sh: expected one of $(runs | sed 's/ |.*//' | sort -u | tr '\n' ' '), got \"$name\"" >&2 && exit 2; }
+done
+[ -x $build/06 ] || { echo "rows.sh: expected programs for a GPU in $build (make BACKEND=cuda all), found none" >&2 && exit 2; }
+mkdir -p $rows build/results
+lists=$(mktemp -d)
+trap 'rm -rf "$lists"' EXIT
+# Of a suite: ResNeXt's grouped layers; ResNet's layers that get the shortcut added, and its others, but for the first.
+grep '^g' common/suites/resnext >"$lists/GROUPS"
+grep -v '^#' common/suites/resnet50 | grep expand >"$lists/EXPANDED"
+grep -v '^#' common/suites/resnet50 | grep -v 'expand\|conv1' >"$lists/OTHERS"
+
+status=0
+for name; do
+  parts=()
+  while IFS='|' read -r of program arguments; do
+    [ "${of// /}" = "$name" ] || continue
+    part=$lists/$name-${#parts[@]}.csv
+    arguments=$(sed -E "s#--suite ([A-Z]+)#--suite $lists/\1#" <<<"$arguments")
+    # shellcheck disable=SC2086
+    $build/${program// /} $arguments --csv "$part" || status=1
+    [ -s "$part" ] && parts+=("$part")
+  done < <(runs)
+  scripts/join_rows.pl "${parts[@]}" >"$rows/$name.csv" || status=1
+done
+exit $status

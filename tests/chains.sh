@@ -1,0 +1,79 @@
+# Kernels that compute several operations: each chain is taken, right on integers and within its bound, under the checker, on any number of multiprocessors, in any
+# order; and what they do not compute is left to kernels of one operation.
+. tests/tap.inc
+emulator_only 'runs the checker, too'
+graph=$B/tools/graph
+check=${B%/*}/check/tools/graph
+out=$(mktemp)
+# KERNEL WHAT OPERATIONS...
+chain() {
+  local kernel=$1 what=$2 status=0 sms
+  shift 2
+  for sms in 1 8 132; do
+    EMU_SMS=$sms "$graph" --dtype fp16 --no-time "$@" >"$out" 2>&1 || status=1
+    [ "$(grep -c "by $kernel, " "$out")" -eq 2 ] || status=2
+    [ "$(grep -c 'by the same: exact on integers' "$out")" -eq 1 ] || status=3
+  done
+  ok $status "$kernel, $what: on 1, 8 and 132 multiprocessors"
+  [ $status -eq 0 ] || diag "$(cat "$out")"
+  status=0
+  : >"$out"
+  for sms in 1 132; do EMU_SMS=$sms EMU_SEED=$((sms - 1)) "$check" --dtype fp16 --no-time "$@" >>"$out" 2>&1 || status=1; done
+  grep -q 'emulator check:' "$out" && status=2
+  ok $status "... nothing for the checker to say"
+  [ $status -eq 0 ] || diag "$(cat "$out")"
+}
+# WHAT OPERATIONS...: by kernels of one operation each
+apart() {
+  local what=$1 status=0
+  shift
+  "$graph" --dtype fp16 --no-time "$@" >"$out" 2>&1 || status=1
+  grep -q 'by the same' "$out" && status=2
+  ok $status "$what: a kernel for each"
+  [ $status -eq 0 ] || diag "$(cat "$out")"
+}
+chain 07d '64 to 64 to 256, residual' mb2ic64ih14oc64kh3ph1+scale+bias+relu mb2ic64ih14oc256kh1+scale+bias+residual+relu
+chain 07d 'no epilogues, a piece that is not whole' mb2ic64ih13oc64kh3ph1 mb2ic64ih13oc136kh1
+chain 07d 'few channels, several images a tile' mb5ic24ih5oc40kh3ph1+bias mb5ic40ih5oc72kh1+residual+relu6
+chain 07d 'rows of 56' mb1ic64ih6iw56oc64oh6ow56kh3kw3ph1pw1+relu mb1ic64ih6iw56oc64oh6ow56kh1kw1+bias
+chain 07d '5x5, dilated, uneven padding' mb1ic16ih12iw11oc24oh11ow9kh5kw3dh0dw1ph1pw1+scale mb1ic24ih11iw9oc16oh11ow9kh1kw1+residual
+chain 07h 'a stem' mb3ic3ih32oc64oh16kh7sh2ph3+scale+bias+relu pool:g64mb3ic64ih16oc64oh8kh3sh2ph1
+chain 07h 'negative maxima, odd sizes, 24 filters' mb2ic3ih31iw32oc24oh15ow16kh3kw3sh2sw2ph0pw1 pool:g24mb2ic24ih15iw16oc24oh8ow8kh3kw3sh2sw2ph1pw1
+chain 07h 'stride 4: two planes; one image' mb1ic4ih44oc16oh11kh4sh4+bias pool:g16mb1ic16ih11oc16oh6kh3sh2ph1
+# bottleneck WHAT C H W BETWEEN BETWEEN K N: 07e on such layers, with an epilogue for each in the arguments behind
+bottleneck() {
+  local what=$1 c=$2 h=$3 w=$4 between=$5 next=$6 k=$7 n=$8
+  chain 07e "$what" "mb${n}ic${c}ih${h}iw${w}oc${between}oh${h}ow${w}kh1kw1$9" "mb${n}ic${between}ih${h}iw${w}oc${next}oh${h}ow${w}kh3kw3ph1pw1${10}" "mb${n}ic${next}ih${h}iw${w}oc${k}oh${h}ow${w}kh1kw1${11}"
+}
+bottleneck 'a bottleneck and its shortcut' 256 14 14 64 64 256 2 +scale+bias+relu +scale+bias+relu +scale+bias+residual=0+relu
+bottleneck 'an odd number of rows, few channels, another residual' 24 5 15 40 16 72 3 +bias +relu6 +bias+residual
+bottleneck 'rows of 56, no residual' 64 5 56 64 64 256 1 +bias+relu '' +bias
+bottleneck 'rows of 32, no epilogues' 72 4 32 64 64 8 2 '' '' ''
+bottleneck 'one row' 8 1 14 8 8 8 1 +bias +bias +bias+residual=0
+chain 07f 'a basic block' mb2ic64ih6iw56oc64oh6ow56kh3kw3ph1pw1+scale+bias+relu mb2ic64ih6iw56oc64oh6ow56kh3kw3ph1pw1+scale+bias+residual=0+relu
+chain 07f 'few channels, an odd number of rows' mb3ic24ih7iw29oc40oh7ow29kh3kw3ph1pw1+bias mb3ic40ih7iw29oc16oh7ow29kh3kw3ph1pw1+bias
+chain 07g 'depthwise, then 1x1 with a residual' g144mb2ic144ih12oc144kh3ph1+scale+bias+relu6 mb2ic144ih12oc24kh1+scale+bias+residual
+chain 07g 'a stride, a row of filters that is not whole' g72mb3ic72ih15oc72oh8kh3sh2ph1+bias+relu6 mb3ic72ih8oc136kh1+bias
+chain 07g 'an even image with a stride, padding on two sides alone' g8mb1ic8ih18oc8oh9kh3sh2ph0 mb1ic8ih9oc8kh1+residual+relu
+chain 07g 'two images a tile, three parts of the filters' g24mb5ic24ih7oc24kh3ph1 mb5ic24ih7oc328kh1+bias+residual+relu
+chain 07g 'large tiles' g576mb2ic576ih14oc576oh7kh3sh2ph1+bias+relu6 mb2ic576ih7oc160kh1
+chain 07g 'no padding' g16mb1ic16ih9iw40oc16oh7ow38kh3kw3ph0pw0+relu6 mb1ic16ih7iw38oc32oh7ow38kh1kw1
+apart 'a bottleneck of 128 channels' mb1ic64ih14oc128kh1 mb1ic128ih14oc128kh3ph1 mb1ic128ih14oc64kh1
+apart 'a bottleneck of narrow rows, 128 channels, a stride' mb1ic128ih12oc64kh1 mb1ic64ih12oc128kh3ph1+silu mb1ic128ih12oc64kh1
+apart 'depthwise 5x5' g16mb1ic16ih9oc16kh5ph2 mb1ic16ih9oc16kh1
+apart 'depthwise, many filters' g16mb1ic16ih9oc16kh3ph1 mb1ic16ih9oc392kh1
+apart 'depthwise, an exponential' g16mb1ic16ih9oc16kh3ph1+silu mb1ic16ih9oc16kh1
+apart 'depthwise, 1x1 with a stride' g16mb1ic16ih9oc16kh3ph1 mb1ic16ih9oc16oh5kh1sh2
+apart 'groups, but not depthwise' g8mb1ic16ih9oc16kh3ph1 mb1ic16ih9oc16kh1
+apart 'two windows, narrow rows' mb1ic64ih8oc64kh3ph1 mb1ic64ih8oc64kh3ph1
+apart 'two windows, wide rows' mb1ic8ih3iw60oc8oh3ow60kh3kw3ph1pw1 mb1ic8ih3iw60oc8oh3ow60kh3kw3ph1pw1
+apart 'two windows, other padding' mb1ic8ih9iw30oc8oh9ow30kh3kw3ph1pw1 mb1ic8ih9iw30oc8oh7ow28kh3kw3ph0pw0
+apart 'two windows, 128 filters' mb1ic8ih3iw30oc8oh3ow30kh3kw3ph1pw1 mb1ic8ih3iw30oc128oh3ow30kh3kw3ph1pw1
+apart 'a result that is also a residual' mb1ic64ih8oc64kh3ph1+relu mb1ic64ih8oc64kh1+residual=1
+apart 'a stride' mb1ic64ih8oc64oh4kh3sh2ph1 mb1ic64ih4oc64kh1
+apart 'an exponential' mb1ic64ih8oc64kh3ph1+silu mb1ic64ih8oc64kh1
+apart '128 channels' mb1ic128ih8oc64kh3ph1 mb1ic64ih8oc64kh1
+apart 'overlapping pools' mb1ic3ih32oc16oh16kh3sh2ph1 pool:g16mb1ic16ih16oc16oh16kh3ph1
+apart 'as asked' --unfused mb1ic64ih8oc64kh3ph1 mb1ic64ih8oc64kh1
+rm -f "$out"
+done_testing

@@ -1,0 +1,84 @@
+# Kernels of several operations, under the checker: launches that begin early (tests/early_chains.c) are right, in any order; and defects planted in copies of the kernels, one at
+# a time, are found: where operations of a kernel hand on what lies between, and where the kernel before has not ended yet.
+. tests/tap.inc
+emulator_only 'the checker is part of the emulator'
+. tests/planted.inc
+step=07_fusion
+export step
+
+for seed in 0 1 2 3; do
+  EMU_SEED=$seed build/check/tests/early_chains >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
+  ok $? "launches that begin early: no report, the same bits (seed $seed)" || head -n 5 "$folder/log" | sed 's/^/# /'
+done
+for kernel in 07d 07e 07f 07g 07h; do
+  EMU_SMS=1 build/check/tests/early_chains $kernel all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
+  ok $? "$kernel, one block takes all tiles" || head -n 5 "$folder/log" | sed 's/^/# /'
+done
+
+# A program of step 07's kernels alone for operations that follow one another.
+printf '#include "common/harness/registry.h"\nextern const conv_step step_07;\nconst conv_step *const all_steps[] = {&step_07, NULL};\n' >"$folder/steps.c"
+${CC:-gcc} -std=c17 -D_GNU_SOURCE -I. -Icommon/emu/include -c "$folder/steps.c" -o "$folder/steps.o"
+
+# defect NAME SOURCE PERL WANTED LINE WHAT OPERATIONS...: SOURCE: a kernel, or HEADER@KERNEL, of which the copy goes first where headers are looked for. Of a table of instances the
+# first row is enough. OPERATIONS `early LAYER PAIR`: the test above.
+defect() {
+  plant "$1" "$step/${2%@*}" "$3" "$4" "$5" "$6"
+  echo "$2" >"$folder/$1.source"
+  [[ $2 == *@* ]] || sed -i -E 's/^(static const instance instances.*= \{)ROW_OF.*/\1ROW_OF(16)};/' "$folder/$1.cu"
+  echo "${@:7}" >"$folder/$1.arguments"
+}
+run_case() {
+  local name=$1 source generated=$folder/$1.cpp flags=() arguments others=() other main
+  source=$(cat "$folder/$name.source")
+  read -r -a arguments <"$folder/$name.arguments"
+  "$REWRITE" "$folder/$name.cu" "$generated"
+  if [[ $source == *@* ]]; then
+    mkdir -p "$folder/$name.include/$step"
+    mv "$generated" "$folder/$name.include/$step/${source%@*}"
+    source=${source#*@} flags=(-iquote "$folder/$name.include") generated=$B/gen/$step/$source.cpp
+  fi
+  for other in "$step"/*.cu; do [ "$other" = "$step/$source" ] || others+=("build/check/$other.o"); done
+  if [ "${arguments[0]}" = early ]; then main=("$B/tests/early_chains.c.o") arguments=("${arguments[@]:1}")
+  else main=("$B/common/tools/graph.c.o" "$folder/steps.o") arguments=(--dtype fp16 --no-time "${arguments[@]}"); fi
+  { $COMPILE "${flags[@]}" "$generated" -o "$folder/$name.o" &&
+    $LINK -rdynamic -o "$folder/$name.program" "$folder/$name.o" "${main[@]}" "$B/$step/kernels.c.o" "$B/$step/kernel_sources.c.o" "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread; } >"$folder/$name.log" 2>&1
+  EMU_SMS=1 timeout 60 "$folder/$name.program" "${arguments[@]}" >"$folder/$name.out" 2>"$folder/$name.err"
+  echo $? >"$folder/$name.status"
+  sed -i 's/^WRONG/not ok: &/' "$folder/$name.out"
+}
+export -f run_case
+
+race='race|nobody has waited'
+block='mb1ic136ih15oc64kh1+bias+relu mb1ic64ih15oc64kh3ph1+bias mb1ic64ih15oc136kh1+residual=0'
+kernel=e_bottleneck.cu
+defect narrow_stage $kernel 's/ptx_wgmma_wait<1>\(\);(?=\s*if \(first_lane\) ptx_mbarrier_arrive\(at.x)//' "$race" '' '07e: a stage filled again that the products under way still read' $block
+defect narrow_fence $kernel 's/(put_rows.*\n\s*)ptx_fence_proxy_async\(\);/$1/' proxy '' '07e: no fence between narrow rows and the next products' $block
+defect narrow_rows $kernel 's/ptx_mbarrier_wait\(at.rows.empty.*//' "$race" '' '07e: narrow rows over those that windows still read' $block
+defect narrow_zeros $kernel 's/\*\(uint4 \*\)\(shared \+ \(t.chunks.*/(void)i;/' uninitialised '' '07e: nothing beside the rows' $block
+defect narrow_back $kernel 's/(put_finished<N, false>\(sum\[0\], c, f, at.between\);\s*)ptx_wgmma_wait<0>\(\);/$1/' "$race" '' '07e: rows given back while they are multiplied' $block
+defect between_pixels $kernel 's/ptx_mbarrier_wait\(at.pixels.empty.*//' "$race" '' '07e: pixels over those that the last layer still reads' $block
+defect between_box $kernel 's/ptx_bulk_wait_read<1>\(\);//' "$race" '' '07e: a residual over results that still leave' $block
+defect narrow_padding rows.cuh@$kernel 's/= pair & \(\(/= pair & (0xffffffffu | (/' result '' '07e: bias beside the image, where the next layer has padding' $block
+defect narrow_order rows.cuh@$kernel 's/r < ROWS \? before : now/r < ROWS ? now : before/' result '' '07e: rows of this step before those of the last one' $block
+defect narrow_early $kernel 's/ptx_griddepcontrol_wait\(\);//' 'overlap: .*earlier launch' '' '07e: x read before it is there' early 07e image
+defect narrow_weights $kernel 's/ptx_griddepcontrol_wait\(\);//' 'overlap: .*earlier launch' '' '07e: filters read before they are there' early 07e filters
+rows='mb1ic64ih6iw32oc64oh6ow32kh3kw3ph1pw1+bias mb1ic64ih6iw32oc64oh6ow32kh3kw3ph1pw1+residual=0'
+kernel=f_two_windows.cu
+defect rows_stage $kernel 's/ptx_wgmma_wait<0>\(\);(?=\s*if \(first_lane\) ptx_mbarrier_arrive\(at.x)//' "$race" '' '07f: rows of x given back while they are multiplied' $rows
+defect rows_begin $kernel 's/\{0, -1, step/{0, 0, step/' result '' '07f: rows of x without their padding' $rows
+defect rows_last $kernel 's/step <= of.end/step < of.end/' deadlock '' '07f: the rows below a strip never come' $rows
+defect rows_early $kernel 's/ptx_griddepcontrol_wait\(\);//' 'overlap: .*earlier launch' '' '07f: x read before it is there' early 07f image
+defect rows_over $kernel 's/ptx_griddepcontrol_wait\(\);//' 'overlap: .*earlier launch' '' '07f: results over what an earlier launch still reads' early 07f over
+two='g136mb2ic136ih10oc136kh3ph1+bias mb2ic136ih10oc24kh1+residual'
+kernel=g_separable.cu
+defect operand_fence $kernel 's/ptx_fence_proxy_async\(\); \/\* written by threads.*//' proxy '' '07g: no fence between the operand and its products' $two
+defect operand_meet $kernel 's/ptx_bar_sync\(2 \+ me, THREADS\); \/\* the operand is there.*//' "$race" '' '07g: products of an operand that is not there' $two
+defect operand_next $kernel 's/ptx_wgmma_wait<0>\(\);(?=\s*if \(first_lane && chunk > 0)//' "$race" '' '07g: a stage given back while it is multiplied' $two
+defect operand_box $kernel 's/ptx_bulk_wait_read<0>\(\); \/\* the tile.*//' "$race" '' '07g: a residual over results that still leave' $two
+defect operand_table $kernel 's/inside \? __half2float\(w\[c \* TAPS \+ tap\]\) : 0/__half2float(w[c * TAPS + tap])/' out-of-bounds '' '07g: filters behind the last' $two
+defect operand_edge $kernel 's/min\(column \* STRIDE \+ s, t.wide - 1\)/(column * STRIDE + s)/' 'uninitialised|result' '' '07g: pixels behind the halo tile' 'g8mb1ic8ih5oc8kh3ph1 mb1ic8ih5oc8kh1'
+defect operand_stride $kernel 's/i - o \* STRIDE; \/\*/i - o; \/*/' result '' '07g: the stride forgotten' 'g8mb1ic8ih9oc8oh5kh3sh2ph1 mb1ic8ih5oc8kh1'
+defect operand_images $kernel 's/t.images > 1 \? half \* t.high : 0/0/' result '' '07g: the same image for both consumers' 'g8mb2ic8ih5oc8kh3ph1 mb2ic8ih5oc8kh1'
+defect operand_early $kernel 's/ptx_griddepcontrol_wait\(\);//' 'overlap: .*earlier launch' '' '07g: x read before it is there' early 07g image
+find_planted
+done_testing

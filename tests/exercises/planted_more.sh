@@ -1,0 +1,122 @@
+# More wrong answers, for tests/exercises.sh, as in planted.sh. First: what has room for more than some number and is asked for more.
+plant nhwc 'no more than 33 channels' 's/c < group_c; c\+\+/c < min(group_c, 33); c++/' 'all [0-9]+ shapes with more than 64 channels in a group are wrong, and no other'
+plant nhwc 'no more than 200 filters' 's/  float sum = 0;/  if (k >= 200) return;\n$&/' 'first on mb1ic3ih3oc260'
+plant nhwc 'no more than eight images' 's/  float sum = 0;/  if (n >= 8) return;\n$&/' 'first on mb9ic2ih3oc3'
+plant nhwc 'no more than 128 columns' 's/  float sum = 0;/  if (out_q >= 128) return;\n$&/' 'first on mb1ic2ih3iw150oc3'
+plant nhwc 'filters of no more than nine rows' 's/r < p.R; r/r < min(p.R, 9); r/' 'first on mb1ic2ih12oc2oh12kh11ph5'
+plant four-filters 'no more than 64 channels' 's/c < group_c; c\+\+/c < min(group_c, 64); c++/' 'all [0-9]+ shapes with more than 64 channels in a group are wrong, and no other'
+plant float4 'no more than 64 channels of a pixel' 's/c < group_c; c/c < min(group_c, 64); c/g' 'all [0-9]+ shapes with more than 64 channels in a group are wrong, and no other'
+plant rearranged 'no more than 128 filters copied' 's/\* group_c \* p.K\) return;/* group_c * p.K || i % p.K >= 200) return;/' 'uninitialised: my_fprop_kernel, .*workspace'
+plant dilated-halo 'no more than 33 channels' 's/c < group_c; c\+\+/c < min(group_c, 33); c++/' 'with more than 64 channels in a group'
+plant banks 'no more than 64 channels' 's/first_c < group_c; first_c/first_c < min(group_c, 64); first_c/' 'all [0-9]+ shapes with more than 64 channels in a group are wrong, and no other'
+plant banks 'no more than four stages' 's/first_c < group_c; first_c/first_c < min(group_c, 4 * CHANNELS); first_c/' 'all [0-9]+ shapes with more than 128 channels in a group are wrong, and no other'
+plant no-division 'no more than 40 stages' 's/first < terms; first \+= BK/first < min(terms, 40 * BK); first += BK/' 'first on mb1ic130ih3oc5'
+plant swizzle 'no more than five stages of a tap' 's/first < terms; first \+= BK/first < min(terms, (p.R * p.S > 1 ? 1000 : 5) * BK); first += BK/' 'first on mb1ic328ih3oc8'
+plant ring 'no more than five stages' 's/const int steps = .*?;/const int steps = min(5, p.R * p.S * ((p.C + BK - 1) \/ BK));/' 'FAIL  right on mb1ic64ih8oc64kh3ph1'
+
+# What stands in the padding is fetched from somewhere, and multiplied by zero. Results are right.
+padded='pixels loaded for each product that exists: .*where most do not'
+clamped='s/      if \(in_h < 0 \|\| in_h >= p.H \|\| in_w < 0 \|\| in_w >= p.W\) continue;\n/const float there = in_h >= 0 \&\& in_h < p.H \&\& in_w >= 0 \&\& in_w < p.W;\n/; s/\(n \* p.H \+ in_h\) \* p.W \+ in_w\)/(n * p.H + min(max(in_h, 0), p.H - 1)) * p.W + min(max(in_w, 0), p.W - 1))/;'
+plant nhwc 'padding loaded from the nearest pixel' "$clamped s/sum \\+= x/sum += there * x/" "FAIL  $padded"
+plant rearranged 'padding loaded from the nearest pixel' "$clamped s/sum \\+= x/sum += there * x/" "FAIL  $padded"
+plant float4 'padding loaded from the nearest pixel' "$clamped s/sum \\+= pixel\\[c\\]/sum += there * pixel[c]/; s/sum \\+= (a.x.*?);/sum += there * (\$1);/" "FAIL  $padded"
+plant epilogue 'padding loaded from the nearest pixel' "$clamped s/sum \\+= x/sum += there * x/" "FAIL  $padded"
+plant four-filters 'padding loaded from the nearest pixel' 's/        if \(in_h < 0 .*?continue;\n/const float there = in_h >= 0 \&\& in_h < p.H \&\& in_w >= 0 \&\& in_w < p.W;\n/; s/pixel = x\[(.*?)in_h\) \* p.W \+ in_w\]/pixel = there * x[$1min(max(in_h, 0), p.H - 1)) * p.W + min(max(in_w, 0), p.W - 1)]/' "FAIL  $padded"
+plant nhwc-dgrad 'windows that are not there loaded from the first one' 's/      if \(down < 0 .*?continue;\n/const bool there = !(down < 0 || right < 0 || out_p * p.stride_h != down || out_q * p.stride_w != right || out_p >= p.P || out_q >= p.Q);\n/; s/sum \+= dy\[\(\(n \* p.P \+ out_p\) \* p.Q \+ out_q\)/sum += there * dy[((n * p.P + there * out_p) * p.Q + there * out_q)/' "FAIL  $padded"
+nearest='s/(\w+)\[(.*?)\] = inside \? (\w+)\[(.*?)in_h(.*?)in_w(.*?)\] : 0;/$1\[$2\] = inside * $3\[$4min(max(in_h, 0), p.H - 1)$5min(max(in_w, 0), p.W - 1)$6\];/;'
+plant dilated-halo 'padding loaded from the nearest pixel' "$nearest" "FAIL  $padded"
+plant race 'padding loaded from the nearest pixel' "$nearest" "FAIL  $padded"
+plant no-division 'padding loaded from the nearest pixel' 's/= inside \? x\[\(c \* p.H \+ in_h\) \* p.W \+ in_w\] : 0/= first + l < terms \&\& pixel < pixels ? inside * x[(c * p.H + min(max(in_h, 0), p.H - 1)) * p.W + min(max(in_w, 0), p.W - 1)] : 0/' "FAIL  $padded"
+plant slices 'padding loaded from the nearest pixel' 's/return inside \? x\[(.*?)in_h\) \* p.W \+ in_w\] : 0;/return inside * x[$1min(max(in_h, 0), p.H - 1)) * p.W + min(max(in_w, 0), p.W - 1)];/' "FAIL  $padded"
+plant rolling-rows 'padding loaded from the nearest pixel' 's/else pixel\[j\] = .*?;/else pixel[j] = (in_h >= 0 \&\& in_h < p.H) * column[min(max(in_h, 0), p.H - 1) * p.W];/' "FAIL  $padded"
+plant constant 'padding loaded from the nearest pixel' 's/(__global__ [^\n]*constant_fprop.*)if \(in_h < 0 .*?continue;(.*?)sum \+= x\[(.*?)in_h\) \* p.W \+ in_w\]/$1const float there = in_h >= 0 \&\& in_h < p.H \&\& in_w >= 0 \&\& in_w < p.W;$2sum += there * x[$3min(max(in_h, 0), p.H - 1)) * p.W + min(max(in_w, 0), p.W - 1)]/s' "FAIL  $padded"
+plant winograd 'padding loaded from the nearest pixel' 's/d\[j\] = .*?;/d[j] = (in_w >= 0 \&\& in_w < p.W) * row[min(max(in_w, 0), p.W - 1)];/' "FAIL  $padded"
+
+# The feature that fails is named.
+plant nhwc 'the bottom row too far' 's/in_h >= p.H/in_h > p.H/' 'shapes with padding below (and|are)'
+plant nhwc 'one stride for both directions' 's/p.stride_w/p.stride_h/' 'shapes with (two different strides|a (vertical |horizontal )?stride)'
+plant nhwc-dgrad 'one dilation for both directions' 's/p.dil_w/p.dil_h/' 'shapes with (two different dilations|a (vertical |horizontal )?dilation)'
+plant float4 'padding on the left as above' 's/p.pad_left/p.pad_top/' 'shapes with padding'
+plant rearranged 'groups forgotten' 's/first_c = .*?;/first_c = 0;/' 'shapes with groups (and|are)'
+
+plant race 'the barrier stands where it stood, weights doubled' 's/    __syncthreads\(\);.*?\n(.*?weights\[s\];\n)/$1    __syncthreads();\n/s' 'race: my_fprop_kernel, .* shared'
+plant race 'weights have one buffer' 's/ \+ stage % 2 \* p.S;/;/' 'race: my_fprop_kernel, .* shared'
+plant race 'two barriers hide it' 's/(    for \(int s = 0; s < p.S; s\+\+\) sum .*?\n)/$1    __syncthreads();\n/' 'FAIL  barriers of a thread for each stage: 2 and 2, goal at most 1\.1'
+plant race 'one warp meets instead of the block' 's/__syncthreads\(\)/__syncwarp()/' 'race: my_fprop_kernel, .* shared'
+plant race 'one buffer, and a barrier behind its reads alone' 's/stage % 2 \* width/0 * width/; s/    __syncthreads\(\);.*?\n(.*?weights\[s\];\n)/$1    __syncthreads();\n/s' 'race|uninitialised'
+plant race 'who has no output does not come to the barrier' 's/  float sum = 0;/  if (out_q >= p.Q) return;\n$&/' 'uninitialised: my_fprop_kernel, .* shared'
+plant race 'shared memory for one buffer' 's/2 \* \(\(size_t\)width/1 * ((size_t)width/' 'out-of-bounds: my_fprop_kernel, .* shared'
+plant race 'no shared memory' 's/pixels\[threadIdx.x \* p.stride_w \+ s \* p.dil_w\]/(in_h >= 0 \&\& in_h < p.H \&\& out_q * p.stride_w - p.pad_left + s * p.dil_w >= 0 \&\& out_q * p.stride_w - p.pad_left + s * p.dil_w < p.W \&\& out_q < p.Q ? x[((n * p.C + first_c + c) * p.H + in_h) * p.W + out_q * p.stride_w - p.pad_left + s * p.dil_w] : 0)/; s/    for \(int i = threadIdx.x; i < width.*?\n    \}\n//s; s/weights\[s\];/w[((k * group_c + c) * p.R + r) * p.S + s];/g; s/    for \(int s = threadIdx.x.*?\n//; s/, \*weights = .*?;/;/; s/    float \*pixels.*?;\n//' 'FAIL  loads for each product: 5\.48 and'
+
+planted missing-wait 'the wait as given, the barrier before the copy' 's/    if \(stage \+ STAGES - 1 < stages\) (copy.*?\n)(.*?__syncthreads\(\);\n)/$2    if (stage + STAGES - 1 < stages) $1/s' 'uninitialised: .*a copy that nobody has waited for'
+planted missing-wait 'waits for all, behind the copy' 's/STAGES - 1\); \/\*.*?\n/0);\n/' 'race: my_fprop_kernel, .* shared'
+plant missing-wait 'waits for all' 's/wait_prior\(STAGES - 2\)/wait_prior(0)/' 'FAIL  copies on their way behind a wait: 0 and 0, goal at least 1\.5'
+plant missing-wait 'a copy ahead, not three' 's/STAGES = 4/STAGES = 2/' 'FAIL  copies on their way behind a wait: 0 and 0, goal at least 1\.5'
+plant missing-wait 'three stages' 's/STAGES = 4/STAGES = 3/' 'FAIL  copies on their way behind a wait: 1 and 1, goal at least 1\.5'
+plant missing-wait 'no empty groups behind the last stage' 's/(      for \(int s = threadIdx.x.*?\n)    \}\n    (__pipeline_commit.*?\n)/$1$2    }\n/' 'uninitialised: .*a copy that nobody has waited for'
+plant missing-wait 'the barrier before the wait' 's/(    __pipeline_wait.*?\n)(    __syncthreads.*?\n)/$2$1/' 'uninitialised|race'
+plant missing-wait 'no barrier' 's/    __syncthreads.*?\n//' 'race: my_fprop_kernel'
+plant missing-wait 'no group closed' 's/    __pipeline_commit.*?\n//' 'uninitialised: .*a copy that nobody has waited for'
+plant missing-wait 'a barrier too many' 's/(    copy\(stage \+ STAGES - 1\);\n)/    __syncthreads();\n$1/' 'FAIL  barriers of a thread for each stage: 2'
+plant missing-wait 'padding copied from the first pixel' 's/4, inside \? 0 : 4\)/4, 0)/' 'first on'
+
+plant constant 'the filters of every image' 's/k = blockIdx.y % p.K, n = blockIdx.y \/ p.K/k = blockIdx.y \/ p.N, n = blockIdx.y % p.N/' passed
+plant constant 'too many filters for the array' 's/filters <= MOST_FILTERS/filters <= 2 * MOST_FILTERS/' 'FAIL  right on 40 shapes'
+plant constant 'only half of the filters copied' 's/filters \* sizeof\(float\)/(filters + 1) \/ 2 * sizeof(float)/' 'FAIL  right on mb1ic4ih14oc6kh3ph1'
+plant constant 'lanes of several filters' 's/const int i = blockIdx.x \* THREADS \+ threadIdx.x;\n  if \(i >= p.P \* p.Q\) return;\n.*?\n/const int i = blockIdx.x * THREADS + threadIdx.x;\n  if (i >= p.P * p.Q * p.N * p.K) return;\n  const int k = i % p.K, out_q = i \/ p.K % p.Q, out_p = i \/ p.K \/ p.Q % p.P, n = i \/ p.K \/ p.Q \/ p.P;\n/; s/dim3\(\(p->P \* p->Q \+ THREADS - 1\) \/ THREADS, p->N \* p->K\)/(p->P * p->Q * p->N * p->K + THREADS - 1) \/ THREADS/' 'FAIL  elements of constant memory in a request: [5-9]'
+plant constant 'small filters only' 's/filters <= MOST_FILTERS/filters <= 100/' 'FAIL  loads for each product: 1\.8'
+plant constant 'groups forgotten' 's/(__global__ [^\n]*constant_fprop.*)first_c = k .*?;/$1first_c = 0;/s' 'with groups'
+plant constant 'the host copies' 's/cudaMemcpyToSymbolAsync\(constant_w, b->w, (.*?), 0, cudaMemcpyDeviceToDevice, stream\)/cudaMemcpyToSymbol(constant_w, b->w, $1)/' 'expected nothing but kernel launches|exercise_launch failed|got -?nan'
+
+plant fixed-order 'added up by atomics' 's/  parts\[blockIdx.y .*?\n/  atomicAdd(\&parts[((k * p.R + r) * p.S + s) * group_c + c], sum);\n/; s/  float sum = 0;\n  for \(int part = 0.*?\n/  const float sum = 0;\n/; s/float \*parts = \(float \*\)b->workspace/float *parts = (float *)b->w/; s/const float \*parts, float \*dw/float *dw/; s/(  my_wgrad_kernel<<<.*?\n)(  add_parts.*?\n)/$2$1/; s/\(\*p, parts, \(float/(*p, (float/' 'FAIL  atomics: [1-9]'
+plant fixed-order 'two blocks add to the same part' 's/parts\[blockIdx.y \* p.K/parts[blockIdx.y \/ 2 * p.K/; s/i\] = sum;/i] += sum;/' 'block-race|uninitialised'
+plant fixed-order 'parts that have no row write nothing' 's/  float sum = 0;\n  for \(int row/  if (blockIdx.y >= p.N * p.P) return;\n$&/' 'uninitialised: add_parts_kernel, .* workspace'
+plant fixed-order 'four parts' 's/PARTS = 32/PARTS = 4/' 'FAIL  threads for each output, of the kernel that loads most: 5\.33'
+plant fixed-order 'eighty parts' 's/PARTS = 32/PARTS = 80/' 'out-of-bounds: my_wgrad_kernel, .* workspace'
+plant fixed-order 'the rows of the first image' 's/row < p.N \* p.P; row/row < p.P; row/' 'shapes with several images (and|are)'
+plant fixed-order 'neighbours on the taps' 's/const int k = i % p.K;.*?\n/const int s = i % p.S, r = i \/ p.S % p.R, c = i \/ p.S \/ p.R % group_c, k = i \/ p.S \/ p.R \/ group_c;\n/; s/  const int c = i \/ p.K % group_c;\n  const int s = .*?\n  const int r = .*?\n//; s/const int k = i % p.K, c = i \/ p.K % group_c, tap = i \/ p.K \/ group_c;/const int tap = i % (p.R * p.S), c = i \/ p.R \/ p.S % group_c, k = i \/ p.R \/ p.S \/ group_c;/' 'FAIL  (lanes taking part|sectors loaded|pixels loaded).*goal'
+plant fixed-order 'the last part twice, the first not' 's/for \(int part = 0; part < PARTS; part\+\+\) sum \+= parts\[part/for (int part = 0; part < PARTS; part++) sum += parts[max(part, 1)/' 'FAIL  right on g32mb2ic32ih14oc32kh3ph1'
+
+plant classes 'rows by classes, columns as they are' 's/p.stride_w, first_w = blockIdx.y % p.stride_w/1, first_w = 0/; s/p.W - first_w \+ p.stride_w - 1\) \/ p.stride_w/p.W)/; s/i % cols \* p.stride_w \+ first_w/i % cols/; s/p->W \+ p->stride_w - 1\) \/ p->stride_w/p->W)/; s/p->stride_h \* p->stride_w\)/p->stride_h)/' 'FAIL  lanes taking part in a request: 1[0-9]'
+plant classes 'stride 2 whatever the shape' 's/p(.|->)stride_h \* p(.|->)stride_w\)/p->stride_h * p->stride_w > 1 ? 4 : 1)/' 'with a (horizontal |vertical )?stride'
+plant classes 'as many blocks as the smallest class wants' 's/\(p->H \+ p->stride_h - 1\) \/ p->stride_h/max(p->H \/ p->stride_h, 1)/' 'first on'
+plant classes 'row and column of the class exchanged' 's/first_h = blockIdx.y \/ p.stride_w, first_w = blockIdx.y % p.stride_w/first_h = blockIdx.y % p.stride_h, first_w = blockIdx.y \/ p.stride_h/' passed
+plant classes 'the remainder of the other stride' 's/first_w = blockIdx.y % p.stride_w/first_w = blockIdx.y % p.stride_h/' 'shapes with (two different strides|a (vertical |horizontal )?stride)'
+plant classes 'pixels that no window reaches are left out' 's/  float sum = 0;/  if (p.stride_h > p.R \&\& first_h >= p.R) return;\n$&/' 'got -?nan, want 0'
+plant classes 'classes for stride 2 on the layer of the text only' 's/const int first_h = .*?\n.*?\n/const bool text = p.H == 28;\n  const int step_h = text ? p.stride_h : 1, step_w = text ? p.stride_w : 1, first_h = blockIdx.y \/ step_w, first_w = blockIdx.y % step_w;\n  const int rows = (p.H - first_h + step_h - 1) \/ step_h, cols = (p.W - first_w + step_w - 1) \/ step_w;\n/; s/\* p.stride_w \+ first_w/* step_w + first_w/; s/\* p.stride_h \+ first_h/* step_h + first_h/; s/const int rows = \(p->H \+.*?;/const int h = p->H == 28 ? p->stride_h : 1, v = p->H == 28 ? p->stride_w : 1, rows = (p->H + h - 1) \/ h, cols = (p->W + v - 1) \/ v;/; s/p->stride_h \* p->stride_w\)/h * v)/' 'FAIL  lanes taking part in a request: 29\.9 and [0-9.]+, goal at least 25'
+
+plant winograd 'the last two terms exchanged' 's/make_float4\(g0, (.*?), (0.5f \* \(g0 - g1 \+ g2\)), g2\)/make_float4(g0, $1, g2, $2)/' 'with 3 x 3 filters|with filters of several columns|FAIL  right on mb1ic8ih14oc16kh3ph1'
+plant winograd 'taps not halved' 's/0\.5f \* \(g0 \+ g1/1.0f * (g0 + g1/' 'FAIL  right on mb1ic8ih14oc16kh3ph1'
+plant winograd 'a sign' 's/m1 - m2 - m3/m1 - m2 + m3/' 'FAIL  right on mb1ic8ih14oc16kh3ph1'
+plant winograd 'with any stride' 's/p->S == 3 && p->stride_w == 1/p->S == 3/' 'with a (horizontal )?stride'
+plant winograd 'with any dilation' 's/ && p->dil_w == 1//' 'dilation'
+plant winograd 'square filters only' 's/p->S == 3 &&/p->S == 3 \&\& p->R == 3 \&\&/' passed
+plant winograd 'any width' 's/p->S == 3 && /p->S >= 3 \&\& /' 'first on|FAIL  right on 42'
+plant winograd 'an even number of columns' 's/if \(first_q \+ 1 < p.Q\) out\[1\]/out[1]/' 'block-race: winograd_fprop_kernel|out-of-bounds: winograd_fprop_kernel'
+plant winograd 'taps transformed by every thread' 's/const float4 taps = .*?;/const float *g = \&((const float *)u)[((k * group_c + c) * p.R + r) * 3];\n      const float4 taps = make_float4(g[0], 0.5f * (g[0] + g[1] + g[2]), 0.5f * (g[0] - g[1] + g[2]), g[2]);/; s/x, u, \(float/x, (const float4 *)b->w, (float/' 'FAIL  multiplications for each product: (0\.9|1)[0-9.]* and [0-9.]+, goal at most 0\.7'
+plant winograd 'a row of filters not transformed' 's/\(rows \+ THREADS - 1\) \/ THREADS, THREADS, 0, stream>>>\(rows,/(rows + THREADS - 2) \/ THREADS, THREADS, 0, stream>>>(rows - 1,/' 'uninitialised: winograd_fprop_kernel, .*workspace'
+
+plant epilogue 'the residual behind the activation' 's/  if \(f.residual\) sum .*?\n//; s/fmaxf\(sum, 0\)/fmaxf(sum, 0) + (f.residual ? f.residual[i] : 0)/' 'FAIL  right on mb1ic16ih14oc32kh3ph1'
+plant epilogue 'the bias scaled too' 's/  if \(f.scale\) sum .*?\n(.*?\n)/$1  if (f.scale) sum *= f.scale[k];\n/' 'FAIL  right on mb1ic16ih14oc32kh3ph1'
+plant epilogue 'no activation' 's/fmaxf\(sum, 0\)/sum/' 'FAIL  right on mb1ic16ih14oc32kh3ph1'
+plant epilogue 'scale and residual always there' 's/if \(f.scale\) //; s/if \(f.residual\) //' 'host-pointer|illegal|Segmentation|exit status|ended'
+plant epilogue 'channels of the first group' 's/f.bias\[k\]/f.bias[k % (p.K \/ p.groups)]/' 'shapes with groups (and|are)'
+plant epilogue 'finished in memory' 's/  if \(f.scale\) sum \*= f.scale\[k\];/  y[i] = sum;\n  sum = *(volatile float *)\&y[i];\n$&/' 'FAIL  stores for each output: 2 and 2, goal at most 1'
+plant epilogue 'the residual of NCHW' 's/f.residual\[i\]/f.residual[((n * p.K + k) * p.P + out_p) * p.Q + out_q]/' 'FAIL  right on mb1ic16ih14oc32kh3ph1'
+
+plant residual 'sums rounded before they change hands' 's/float results\[BM\]/__half results[BM]/; s/= sum\[j\]\[i\];/= __float2half(sum[j][i]);/; s/finished\(f, results\[i \/ BN\]\[i % BN\]/finished(f, __half2float(results[i \/ BN][i % BN])/' 'FAIL  right on [0-9]+ shapes|FAIL  right on 60 random'
+plant residual 'no barrier between' 's/  __syncthreads\(\); \/\* the sums.*?\n//' 'uninitialised: my_fprop_kernel, .* results'
+plant residual 'neighbours on pixels' 's/const int pixel = first_pixel \+ i \/ BN, k = first_k \+ i % BN/const int pixel = first_pixel + i % BM, k = first_k + i \/ BM/; s/results\[i \/ BN\]\[i % BN\]/results[i % BM][i \/ BM]/' 'FAIL  sectors of the residual for every 32 outputs: (3[0-9]|[4-9])'
+plant residual 'y by whole sectors, the residual not' 's/= sum\[j\]\[i\];/{\n      const int pixel = first_pixel + 16 * warp + lane \/ 4 + 8 * (i \/ 2), k = first_k + 8 * j + 2 * (lane % 4) + i % 2;\n      const bool there = pixel < pixels \&\& k < group_k \&\& f.residual;\n      results[16 * warp + lane \/ 4 + 8 * (i \/ 2)][8 * j + 2 * (lane % 4) + i % 2] = sum[j][i] * (f.scale \&\& k < group_k ? f.scale[group * group_k + k] : 1) + (f.bias \&\& k < group_k ? f.bias[group * group_k + k] : 0) + (there ? __half2float(f.residual[pixel * p.K + group * group_k + k]) : 0);\n    }/; s/    for \(int i = 0; i < 4; i\+\+\) results.*?\] \{/    for (int i = 0; i < 4; i++) {/; s/y\[pixel \* p.K \+ of_y\] = finished.*?;/y[pixel * p.K + of_y] = __float2half(fmaxf(results[i \/ BN][i % BN], 0));/' 'FAIL  sectors of the residual for every 32 outputs: 8 and 8, goal at most 2\.1'
+plant residual 'filters of the next group' 's/(const int pixel = first_pixel \+ i \/ BN.*?\n    if \(pixel < pixels) && k < group_k\)/$1 \&\& of_y < p.K)/' 'block-race|first on|out-of-bounds'
+plant residual 'scale and bias exchanged' 's/sum \*= f.scale\[k\]/sum += f.scale[k]/; s/sum \+= f.bias\[k\]/sum *= f.bias[k]/' 'FAIL  right on mb1ic32ih8oc32kh1ph0'
+
+plant pool 'every window by itself' 's/most = fmaxf\(most, tile\[2 \* at_p \+ i\]\[2 \* at_q \+ j\]\)/{\n      const int out_p = 2 * (first_p + at_p) - 1 + i, out_q = 2 * (first_q + at_q) - 1 + j;\n      if (out_p >= 0 \&\& out_p < p.P \&\& out_q >= 0 \&\& out_q < p.Q) most = fmaxf(most, output_of(p, x, w, plane \/ p.K, plane % p.K, out_p, out_q));\n    }/; s/  for \(int i = threadIdx.x; i < ROWS.*?  \}\n//s; s/  __shared__ .*?\n//; s/  __syncthreads.*?\n//' 'FAIL  loads for each product: [34]'
+plant pool 'no barrier' 's/  __syncthreads.*?\n//' 'uninitialised: my_pooled_kernel, .* tile'
+plant pool 'windows of 2 x 2' 's/i < 3; i/i < 2; i/; s/j < 3; j/j < 2; j/' 'FAIL  right on mb1ic3ih32oc4kh3ph1'
+plant pool 'no padding of the pooling' 's/2 \* first_p - 1 \+/2 * first_p +/; s/2 \* first_q - 1 \+/2 * first_q +/' 'FAIL  right on mb1ic3ih32oc4kh3ph1'
+plant pool 'a tile without its rim' 's/ROWS = 2 \* TILE_P \+ 1, COLS = 2 \* TILE_Q \+ 1/ROWS = 2 * TILE_P, COLS = 2 * TILE_Q/' 'out-of-bounds|uninitialised'
+plant pool 'half of the last row of results' 's/\(p(.|->)P \+ 1\) \/ 2/p$1P \/ 2/g' 'first on'
+plant pool 'small tiles' 's/THREADS = 128, TILE_P = 8, TILE_Q = 16/THREADS = 4, TILE_P = 2, TILE_Q = 2/' 'FAIL  loads for each product: [23]\.[0-9]+ and [0-9.]+, goal at most 2\.5'
+plant pool 'outputs that are not there count as computed' 's/exists \? (output_of.*?) : 0;.*?\n/$1;\n/' 'first on'
+plant pool 'stored before it is pooled, too' 's/(  __syncthreads\(\); \/\* the outputs.*?\n)/$1  for (int i = threadIdx.x; i < 2 * TILE_P * 2 * TILE_Q; i += THREADS) {\n    const int out_p = 2 * first_p + i \/ (2 * TILE_Q), out_q = 2 * first_q + i % (2 * TILE_Q);\n    if (out_p < p.P \&\& out_q < p.Q) y[(plane * p.P + out_p) * p.Q + out_q] = tile[1 + i \/ (2 * TILE_Q)][1 + i % (2 * TILE_Q)];\n  }\n/; s/float \*to\) \{/float *to, float *y) {/; s/\(float \*\)b->y\)/(float *)b->y, (float *)b->workspace)/' 'FAIL  stores for each output: 5 and'
