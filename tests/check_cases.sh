@@ -19,7 +19,7 @@ report() {
   ok $? "$1: $(grep -m 1 "^emulator check: $2" "$log")"
 }
 report shared_halves race 'line[WRONG ? threadIdx.x / 2' 'shared __half [64] line, byte 0'
-report global_halves block-race '((__half *)y)[(WRONG' 'block (0,0,0), thread (0,0,0) wrote it'
+report global_halves block-race '((__half *)y)[(WRONG' 'thread (0,0,0) wrote it at tests/check_cases.cu'
 report word_and_half block-race 'blockIdx.x == 0 ? (void)(y[i]' 'allocation 1, byte '
 report shared_four_read race '((float4 *)y)[threadIdx.x] = line' 'float4 [16] line, byte 140'
 report shared_four_written race 'line[threadIdx.x - 32] = make' 'float4 [16] line, byte 140'
