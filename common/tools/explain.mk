@@ -6,7 +6,7 @@ EXPLAINED := $(patsubst common/tools/explain_%.c,%,$(wildcard common/tools/expla
 
 # They ask the emulator's own functions. Those need nothing of its runtime, so BACKEND=cuda, where the library has no emulator, links them as they are.
 ifeq ($(BACKEND),cuda)
-$(patsubst %,$(B)/tools/explain_%,$(EXPLAINED)): $(patsubst %,$(B)/%.o,$(wildcard $(foreach f,box tensor_map wgmma_product wgmma_multiply,common/emu/run/$(f).c)))
+$(patsubst %,$(B)/tools/explain_%,$(EXPLAINED)): $(patsubst %,$(B)/%.o,$(wildcard $(foreach f,allocate box tensor_map wgmma_product wgmma_multiply,common/emu/run/$(f).c)))
 endif
 
 .PHONY: $(addprefix explain-,$(EXPLAINED))
