@@ -5,23 +5,23 @@
  *           cut into classes by the residues of h and w, and each is 06j's problem with taps of its own: of a 3x3 filter 4, 2, 2 and 1. No product with a zero
  *           between dy's pixels is ever done. All classes have as many pixels, what is missing of the last row or column not stored; and one map of dy
  *           serves them all: a class's windows begin where all do, and its taps, which lie further, have other offsets.
- * Order:    classes one after the other, those with most taps first, so that all multiprocessors have their share of each. A class without taps is only zeros,
- *           for which nothing is loaded: they are stored with the first class's tiles, so that memory has its work while products are made.
+ * Order:    classes one after the other, those with most taps first, so that all multiprocessors have their share of each. A class without taps is only zeros:
+ *           nothing is multiplied for it. A kernel of its own writes them first, whole rows where it can, as fast as memory takes them.
  * Bias:     as in 06j; a class without taps is the bias alone.
- * Stores:   neighbours of a class are not neighbours in dx, and no box of a tensor map goes around the end of a row as windows do. So threads store: 64
- *           channels of a pixel are 128 bytes, whole lines.
- * Change:   against 06j the classes and their taps; the way out.
- * Expect:   (nothing has been timed) 06j's rate, less what stores cost: of a tile of 128 channels x 224 pixels 14 stores of 16 bytes a thread, some 500 clocks that
- *           only the other consumer's products overlap, against some 7000 of the products of two taps and 256 filters. 1x1 with stride 2: three of four
- *           classes are zeros; the time is that of writing dx.
- * Passes:   dgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. Strides up to 8, no groups. */
+ * Stores:   neighbours of a class are not neighbours in dx. But a class by itself is a tensor: every second pixel of every second row, strides twice as long. Its tiles
+ *           end in the middle of rows, where no box does, and windows do; so the copy engine stores in im2col mode, too, a map for each class.
+ * Change:   against 06j the classes and their taps; the maps of the way out; the kernel that fills.
+ * Expect:   06j's rate where taps are many. 3x3 with stride 2, 128 channels and filters, 56 x 56 to 28 x 28, 256 images: a tile of 192 pixels has 18 steps of 768
+ *           clocks in its four classes and four ends of 1750, 165 thousand clocks a multiprocessor in all, 103 us. 1x1 with stride 2: memory's time, 145 us at
+ *           256 channels from 28 x 28, and 2 for another launch. (Before, threads stored, zeros with the first class's tiles: 173 and 257 us.)
+ * Passes:   dgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. Strides up to 8, at most 16 classes, no groups. */
 #include <math.h>
 
 #include "06_tensorcore_fp16/bias.cuh"
 #include "06_tensorcore_fp16/cut.cuh"
 #include "common/harness/launch.h"
 
-static constexpr int MOST_STRIDE = 8;
+static constexpr int MOST_STRIDE = 8, MOST_CLASSES = 16 /* with taps */, FILLERS = 256 /* threads */;
 
 /* Rows at, at + stride, ... of dx (or columns), and their taps: first, first + step, ... (step and apart are their axis's), of which the first lies at the
  * offset `from`, the next at from - apart. */
@@ -36,24 +36,30 @@ typedef struct axis {
 } axis;
 
 typedef struct strided_cut {
-  int classes;           /* with taps; at least one */
+  int classes;           /* with taps */
   tile_cut in;           /* of a class */
   divisor tiles, across; /* by the tiles of a class; by the residues of columns that have taps */
   axis h, w;
 } strided_cut;
 
-/* Where a tile lies: the rows and columns of its class, its first pixel of these, its first channel. */
+/* The classes of dx, each a tensor. */
+typedef struct class_maps {
+  CUtensorMap of[MOST_CLASSES];
+} class_maps;
+
+/* Where a tile lies: its class, with its taps; its first pixel of these, counted over all images; its first channel. */
 typedef struct strided_tile {
+  int of_class;
   residue h, w;
   int pixel, c;
 } strided_tile;
 
 static __device__ __forceinline__ strided_tile tile_at(const strided_cut &t, int i) {
   const int of_class = divide(i, t.tiles), left = i - of_class * t.tiles.by, row = divide(of_class, t.across), of_k = divide(left, t.in.tiles_k);
-  return {t.h.of[row], t.w.of[of_class - row * t.across.by], of_k * t.in.pixels, (left - of_k * t.in.tiles_k.by) * t.in.filters};
+  return {of_class, t.h.of[row], t.w.of[of_class - row * t.across.by], of_k * t.in.pixels, (left - of_k * t.in.tiles_k.by) * t.in.filters};
 }
 
-/* Pixels of a class, counted over all images: image, row and column among the class's. */
+/* Such a pixel's image, and row and column among the class's. */
 typedef struct class_pixel {
   int n, row, column;
 } class_pixel;
@@ -61,14 +67,6 @@ typedef struct class_pixel {
 static __device__ __forceinline__ class_pixel pixel_at(const tile_cut &t, int pixel) {
   const int n = divide(pixel, t.image), of_image = pixel - n * t.image.by, row = divide(of_image, t.row);
   return {n, row, of_image - row * t.row.by};
-}
-
-/* `far` pixels further on. Counted, not divided: there are many, and products wait. */
-static __device__ __forceinline__ class_pixel further(const strided_cut &t, class_pixel at, int far) {
-  at.column += far;
-  while (at.column >= t.w.pixels) at.column -= t.w.pixels, at.row++;
-  while (at.row >= t.h.pixels) at.row -= t.h.pixels, at.n++;
-  return at;
 }
 
 /* The producer's: all steps of a tile, each a tap and 64 filters, as 06j's. */
@@ -90,44 +88,11 @@ static __device__ __forceinline__ slot load_tile(const conv_problem &p, const st
   return s;
 }
 
-/* Where in dx the 8 channels from c on of a class's pixel lie; NULL: the class has no such row or column, or there are no such channels. */
-static __device__ __forceinline__ uint4 *place_of(const conv_problem &p, const residue &rows, const residue &columns, const class_pixel &at, int c,
-                                                  __half *dx) {
-  const int h = at.row * p.stride_h + rows.at, w = at.column * p.stride_w + columns.at;
-  return at.n < p.N && h < p.H && w < p.W && c < p.C ? (uint4 *)(dx + ((at.n * p.H + h) * p.W + w) * p.C + c) : NULL;
-}
-
-/* A consumer's box [N pixels][64 channels] to dx. */
-template <int N>
-static __device__ __forceinline__ void store_class(const conv_problem &p, const strided_cut &t, const strided_tile &to, const unsigned char *box, __half *dx) {
-  const int first = threadIdx.x % THREADS / CHUNKS, c = to.c + threadIdx.x % CHUNKS * CHUNK;
-  class_pixel at = pixel_at(t.in, to.pixel + first);
-#pragma unroll 4
-  for (int i = first; i < N; i += LANES, at = further(t, at, LANES)) {
-    uint4 *const place = place_of(p, to.h, to.w, at, c, dx);
-    if (place) *place = *(const uint4 *)(box + swizzled(i, threadIdx.x % CHUNKS));
-  }
-  __syncwarp(); /* products are asked for by whole warps */
-}
-
-/* The same 8 channels at the tile's pixels of all classes without taps: there is nothing to add up. */
-static __device__ __forceinline__ void store_alike(const conv_problem &p, const strided_cut &t, const strided_tile &to, int pixels, uint4 value, __half *dx) {
-  const int first = threadIdx.x % THREADS / CHUNKS, c = to.c + threadIdx.x % CHUNKS * CHUNK;
-  class_pixel at = pixel_at(t.in, to.pixel + first);
-  for (int i = first; i < pixels; i += LANES, at = further(t, at, LANES))
-    for (int row = 0; row < t.h.residues; row++)
-      for (int column = 0; column < t.w.residues; column++) {
-        if (t.h.of[row].taps * t.w.of[column].taps > 0) continue;
-        uint4 *const place = place_of(p, t.h.of[row], t.w.of[column], at, c, dx);
-        if (place) *place = value;
-      }
-  __syncwarp();
-}
-
 /* N: pixels of a product. */
 template <int N>
-__global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p, strided_cut t, const __grid_constant__ CUtensorMap windows,
-                                                                 const __grid_constant__ CUtensorMap filter_tiles, __half *__restrict__ dx, const float *bias) {
+__global__ void __launch_bounds__(BLOCK, 1)
+    strided_dgrad_kernel(conv_problem p, strided_cut t, const __grid_constant__ CUtensorMap windows, const __grid_constant__ CUtensorMap filter_tiles,
+                         const __grid_constant__ class_maps results, const float *bias) {
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
@@ -154,22 +119,17 @@ __global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p,
   ptx_bar_sync(1, BLOCK);
   ptx_setmaxnreg_inc<224>();
   ptx_griddepcontrol_wait();
-  const int me = role - 1, box = t.in.stages * t.in.stage + me * N * ROW; /* of the consumers; in bytes */
-  const ptx_shared a = stages + me * t.in.filters_apart * ROW, b = stages + (t.in.filters + me * t.in.pixels_apart) * ROW;
-  const bool first_lane = threadIdx.x % 32 == 0;
+  const int me = role - 1; /* of the consumers */
+  const ptx_shared a = stages + me * t.in.filters_apart * ROW, b = stages + (t.in.filters + me * t.in.pixels_apart) * ROW,
+                   box = stages + t.in.stages * t.in.stage + me * N * ROW;
+  const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
   slot s = {0, 0};
   for (int i = blockIdx.x; i < tiles; i += gridDim.x) {
-    strided_tile to = tile_at(t, i);
-    to.pixel += me * t.in.pixels_apart, to.c += me * t.in.filters_apart;
-    const int steps = to.h.taps * to.w.taps * t.in.steps;
-    if (i < t.tiles.by && t.h.met * t.w.met < t.h.residues * t.w.residues) { /* while the first stages come */
-      const int c = to.c + threadIdx.x % CHUNKS * CHUNK;
-      store_alike(p, t, to, N, bias && c < p.C ? bias_alone(bias, c) : uint4(), dx);
-    }
-    if (steps == 0) continue; /* no class has a tap */
+    const strided_tile to = tile_at(t, i);
+    const int c = to.c + me * t.in.filters_apart, steps = to.h.taps * to.w.taps * t.in.steps;
     float sum[1][N / 2];
     float2 of_rows = {};
-    if (bias) of_rows = bias_of_rows(bias, to.c, p.C); /* there when it is needed */
+    if (bias) of_rows = bias_of_rows(bias, c, p.C); /* there when it is needed */
     int before = 0;
     for (int step = 0; step < steps; step++, s = next_slot(s, t.in.stages)) {
       ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
@@ -185,16 +145,43 @@ __global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p,
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
     if (bias) add_bias(sum[0], of_rows);
-    ptx_bar_sync(2 + me, THREADS); /* nobody reads the tile before any more */
-    put_turned<N>(sum[0], stages + box);
+
+    if (stores) ptx_bulk_wait_read<0>(); /* the tile before has left */
+    ptx_bar_sync(2 + me, THREADS);
+    put_turned<N>(sum[0], box);
+    ptx_fence_proxy_async();
     ptx_bar_sync(2 + me, THREADS); /* the box is there */
-    store_class<N>(p, t, to, shared + box, dx);
+    if (stores && c < p.C) {
+      const class_pixel at = pixel_at(t.in, to.pixel + me * t.in.pixels_apart);
+      ptx_tensor_store_im2col(&results.of[to.of_class], {c, at.column, at.row, at.n}, box);
+      ptx_bulk_commit();
+    }
+  }
+  if (stores) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
+}
+
+/* Which residues have taps, a bit for each; and how dx is counted, in pieces of 8 channels. */
+typedef struct filling {
+  unsigned h, w;
+  divisor height, stride_h, stride_w, pieces /* of a pixel */;
+  int row /* pieces */;
+} filling;
+
+/* The pixels of dx that no tap meets: zeros, or the bias. A block: a row. */
+static __global__ void __launch_bounds__(FILLERS) fill_kernel(filling f, uint4 *__restrict__ dx, const float *bias) {
+  const int h = blockIdx.x - divide(blockIdx.x, f.height) * f.height.by;
+  const bool met = f.h >> (h - divide(h, f.stride_h) * f.stride_h.by) & 1;
+  if (threadIdx.x == 0) ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
+  ptx_griddepcontrol_wait();
+  for (int i = threadIdx.x; i < f.row; i += FILLERS) {
+    const int w = divide(i, f.pieces), of_stride = w - divide(w, f.stride_w) * f.stride_w.by;
+    if (!met || !(f.w >> of_stride & 1)) dx[(int64_t)blockIdx.x * f.row + i] = bias ? bias_alone(bias, (i - w * f.pieces.by) * CHUNK) : uint4();
   }
 }
 
 /* ---------------------------------------------------------------- host */
 
-typedef void dgrad_kernel(conv_problem p, strided_cut t, CUtensorMap windows, CUtensorMap filter_tiles, __half *dx, const float *bias);
+typedef void dgrad_kernel(conv_problem p, strided_cut t, CUtensorMap windows, CUtensorMap filter_tiles, class_maps results, const float *bias);
 typedef struct instance {
   int n;
   dgrad_kernel *kernel;
@@ -206,10 +193,11 @@ static const instance instances[] = {ROW_OF(64),  ROW_OF(80),  ROW_OF(96),  ROW_
                                      ROW_OF(144), ROW_OF(160), ROW_OF(176), ROW_OF(192), ROW_OF(208)};
 
 typedef struct strided_plan {
-  CUtensorMap windows, filter_tiles;
+  CUtensorMap windows, filter_tiles, results[2][2]; /* of classes that have all rows and columns; [1]: that lack the last */
   dgrad_kernel *kernel;
   strided_cut cut;
-  int blocks, shared;
+  filling fill;
+  int blocks, shared, filled /* rows; 0: every pixel has a tap */;
 } strided_plan;
 
 /* Of `size` rows of dx, or columns. */
@@ -246,11 +234,23 @@ static double clocks_of_strided(const conv_problem *given, const conv_problem *p
   double all = 0;
   for (int i = 0; i < t->classes; i++) {
     const int64_t of_first = ceil_div((i + 1) * tiles, sm_count) - ceil_div(i * tiles, sm_count);
-    const int taps = t->h.met * t->w.met > 0 ? t->h.of[i / t->w.met].taps * t->w.of[i % t->w.met].taps : 0;
-    all += (double)of_first * (taps * step + end);
+    all += (double)of_first * (t->h.of[i / t->w.met].taps * t->w.of[i % t->w.met].taps * step + end);
   }
   const double heaviest = t->h.of[0].taps * t->w.of[0].taps * step + end;
   return fmax(all, problem_bytes(given, PASS_DGRAD, DTYPE_FP16) / 2000) + 0.1 * heaviest + 0.05 * all;
+}
+
+/* Classes count as many rows and columns as the largest has. Does this residue lack the last? */
+static bool lacks_last(const axis *a, int size, int stride, int at) { return (int)ceil_div(size - at, stride) < a->pixels; }
+
+/* A class of dx as a tensor, without its last row or column or with them; `pixels` of 64 channels. */
+static const char *map_class(conv_plan *plan, CUtensorMap *map, const conv_problem *p, const strided_cut *t, bool lacks_row, bool lacks_column, int pixels) {
+  const cuuint64_t size[4] = {(cuuint64_t)p->C, (cuuint64_t)(t->w.pixels - lacks_column), (cuuint64_t)(t->h.pixels - lacks_row), (cuuint64_t)p->N};
+  const cuuint64_t row = 2 * size[0] * p->W, stride[3] = {2 * size[0] * p->stride_w, row * p->stride_h, row * p->H}; /* bytes */
+  const cuuint32_t step[4] = {1, 1, 1, 1};
+  const int lower[2] = {0, 0}, upper[2] = {lacks_column, lacks_row};
+  if (size[1] == 0 || size[2] == 0) return NULL; /* then there is no such class */
+  return map_pixels(plan, map, "dx", size, stride, lower, upper, BK, pixels, step);
 }
 
 static const char *plan_dgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
@@ -265,7 +265,8 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
   strided_cut *t = &mine->cut;
   t->h = axis_of(given->H, given->stride_h, given->pad_top, given->dil_h, given->R);
   t->w = axis_of(given->W, given->stride_w, given->pad_left, given->dil_w, given->S);
-  const int classes = t->classes = t->h.met * t->w.met > 0 ? t->h.met * t->w.met : 1;
+  const int classes = t->classes = t->h.met * t->w.met;
+  if (classes > MOST_CLASSES) return "more than 16 classes with taps (tensor maps)";
   if (t->h.low > 127 || t->w.low > 127) return "windows of dy begin more than 127 pixels inside (tensor maps)";
 
   /* A class as a convolution of dy, in fprop's letters: its filter reaches over all offsets. */
@@ -284,10 +285,16 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
   t->in.steps = (int)ceil_div(given->K, BK); /* of a tap */
   t->tiles = divisor_of(t->in.tiles), t->across = divisor_of(t->w.met > 0 ? t->w.met : 1);
   const int tiles = t->in.tiles * classes;
+  for (int i = 0; i < t->h.met; i++) mine->fill.h |= 1u << t->h.of[i].at;
+  for (int i = 0; i < t->w.met; i++) mine->fill.w |= 1u << t->w.of[i].at;
+  mine->fill.height = divisor_of(given->H), mine->fill.stride_h = divisor_of(given->stride_h), mine->fill.stride_w = divisor_of(given->stride_w);
+  mine->fill.pieces = divisor_of(given->C / CHUNK), mine->fill.row = given->W * (given->C / CHUNK);
+  if (classes < t->h.residues * t->w.residues) mine->filled = given->N * given->H;
   mine->blocks = tiles < device->sm_count ? tiles : device->sm_count;
   mine->shared = t->in.stages * t->in.stage + CONSUMERS * tile.n * ROW;
   why = map_windows(plan, &mine->windows, &p, BK, t->in.pixels);
   if (!why) why = map_filters(plan, &mine->filter_tiles, given, BK);
+  for (int i = 0; !why && i < 4; i++) why = map_class(plan, &mine->results[i / 2][i % 2], given, t, i / 2, i % 2, tile.n);
   if (why) return why;
   snprintf(plan->words, sizeof plan->words, "%d channels x %d pixels, %d class%s of %d tile%s, %d blocks, %d stages", t->in.filters, t->in.pixels, classes,
            classes == 1 ? "" : "es", t->in.tiles, t->in.tiles == 1 ? "" : "s", mine->blocks, t->in.stages);
@@ -297,12 +304,26 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
 
 static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const strided_plan *mine = plan_data<strided_plan>(plan);
+  const conv_problem &p = plan->operation.problem;
+  const strided_cut &t = mine->cut;
+  const float *bias = plan->operation.epilogue.bias ? b->bias : NULL;
+  if (mine->filled > 0) {
+    const cudaError_t status =
+        launch_kernel({.grid = dim3(mine->filled), .block = dim3(FILLERS), .stream = stream, .early = true}, fill_kernel, mine->fill, (uint4 *)b->x, bias);
+    if (status || t.classes == 0) return status;
+  }
   CUtensorMap windows, filter_tiles;
+  class_maps results;
   cudaError_t status = map_at(&windows, &mine->windows, b->y);
   if (!status) status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
+  for (int i = 0; !status && i < t.classes; i++) {
+    const int h = t.h.of[i / t.w.met].at, w = t.w.of[i % t.w.met].at;
+    const CUtensorMap *planned = &mine->results[lacks_last(&t.h, p.H, p.stride_h, h)][lacks_last(&t.w, p.W, p.stride_w, w)];
+    status = map_at(&results.of[i], planned, (__half *)b->x + ((int64_t)h * p.W + w) * p.C);
+  }
   if (status) return status;
-  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->kernel,
-                       plan->operation.problem, mine->cut, windows, filter_tiles, (__half *)b->x, plan->operation.epilogue.bias ? b->bias : NULL);
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->kernel, p, t,
+                       windows, filter_tiles, results, bias);
 }
 
 /* As 06f's, of the class with most taps. */

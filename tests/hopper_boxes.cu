@@ -1,5 +1,5 @@
 /* Boxes of tensor copies as they arrive in shared memory, byte for byte: element strides, negative starts, swizzles, im2col windows with uneven padding,
- * dilation and tails; and tiles stored back, clipped. Expected is what loops over coordinates say, so a GPU judges the emulator by the same test. */
+ * dilation and tails; and tiles and im2col pixels stored back, clipped. Expected is what loops over coordinates say, so a GPU judges the emulator by the same test. */
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -40,7 +40,8 @@ __global__ void __launch_bounds__(THREADS)
   ptx_mbarrier_wait(barrier, 0);
   for (int i = threadIdx.x; i < ROOM / 4; i += THREADS) out[i] = room[i];
   if (threadIdx.x == 0 && p.stores) {
-    ptx_tensor_store(&y, p.at, at);
+    if (p.im2col) ptx_tensor_store_im2col(&y, p.at, at);
+    else ptx_tensor_store(&y, p.at, at);
     ptx_bulk_commit();
     ptx_bulk_wait<0>();
   }
@@ -74,8 +75,12 @@ static long swizzled(const test_case *t, long at) {
   return at / 128 * 128 + (at / 16 % 8 ^ at / 128 % rows) * 16 + at % 16;
 }
 
-/* A box with a negative coordinate can be loaded, not stored. */
-static bool stores(const test_case *t) { return !t->im2col && t->start[0] >= 0 && t->start[1] >= 0 && t->start[2] >= 0 && t->start[3] >= 0; }
+/* A box with a negative coordinate can be loaded, not stored; nor can pixels with a stride or under a tap. */
+static bool stores(const test_case *t) {
+  for (int d = 0; d < 2 && t->im2col; d++)
+    if (t->step[d + 1] != 1 || t->before[d] != 0 || t->tap[d] != 0) return false;
+  return t->start[0] >= 0 && t->start[1] >= 0 && t->start[2] >= 0 && t->start[3] >= 0;
+}
 
 /* Element `place` of the box, from element (c, w, h, n) of x. */
 static void expect(const test_case *t, half_bits *room, half_bits *y, const half_bits *x, long place, int c, int w, int h, int n) {
@@ -159,7 +164,7 @@ static void test(const test_case *t) {
     p.at[3] = first / out_size[0] / out_size[1];
   }
   cudaFuncSetAttribute(box_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, ROOM);
-  box_kernel<<<1, THREADS, ROOM>>>(map_of(t, dx), t->im2col ? map_of(t, dx) : map_of(t, dy), p, (unsigned *)out);
+  box_kernel<<<1, THREADS, ROOM>>>(map_of(t, dx), map_of(t, dy), p, (unsigned *)out);
   const cudaError_t status = cudaDeviceSynchronize();
   half_bits *got = on_host(out, ROOM / 2), *got_y = on_host(dy, count);
   const int wrong = differences(got, room, ROOM / 2, "shared memory"), wrong_y = differences(got_y, y, count, "stored");
@@ -187,6 +192,9 @@ int main() {
       {"7x7, stride 2, 8 channels", {8, 28, 28, 2}, {8, 256}, {1, 2, 2, 1}, {0, 3}, 0, 0, 1, {7, 7}, {1, 1}, {3, 3}, {3, 3}, {6, 5}},
       {"the last 8 of 72 channels", {72, 9, 9, 2}, {64, 64}, {1, 1, 1, 1}, {64, 7}, 3, 0, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
       {"stride 3, a swizzle of 64 bytes", {32, 14, 14, 2}, {32, 40}, {1, 3, 3, 1}, {0, 6}, 2, 0, 1, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {2, 2}},
+      {"pixels stored across images", {64, 14, 14, 2}, {64, 208}, {1, 1, 1, 1}, {0, 150}, 3, 1024, 1},
+      {"a column more than there are, a tail", {72, 7, 6, 3}, {64, 104}, {1, 1, 1, 1}, {64, 53}, 3, 0, 1, {1, 1}, {1, 1}, {0, 0}, {1, 0}},
+      {"a row more than there are", {24, 7, 5, 3}, {64, 96}, {1, 1, 1, 1}, {0, 3}, 3, 0, 1, {1, 1}, {1, 1}, {0, 0}, {0, 1}},
       {"more pixels than the tensor has", {16, 5, 4, 1}, {16, 200}, {1, 1, 1, 1}, {0, 0}, 1, 0, 1, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {0, 0}},
   };
   plan(0);

@@ -150,6 +150,24 @@ template <int D> static __device__ __forceinline__ void ptx_tensor_store(const C
 #endif
 }
 
+/* The same to an im2col map, .im2col_no_offs: pixels from `at` on, {c, w, h, n} of an image, which run as windows do: along W, then H, each within its corners, then to
+ * the next image. */
+template <int D> static __device__ __forceinline__ void ptx_tensor_store_im2col(const CUtensorMap *map, const int (&at)[D], ptx_shared from PTX_CALLER) {
+  static_assert(D >= 3 && D <= 5, "dimensions of a tensor map");
+#ifdef CUDA_EMULATOR
+  emu_tensor_store_im2col(map, D, at, from, file, line);
+#elif __CUDA_ARCH__ >= 900
+  if constexpr (D == 3)
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.im2col_no_offs.bulk_group [%1, {%2, %3, %4}], [%0];" ::"r"(from), "l"(map), PTX_AT_3 : "memory");
+  else if constexpr (D == 4)
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%1, {%2, %3, %4, %5}], [%0];" ::"r"(from), "l"(map), PTX_AT_4
+                 : "memory");
+  else
+    asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.im2col_no_offs.bulk_group [%1, {%2, %3, %4, %5, %6}], [%0];" ::"r"(from), "l"(map), PTX_AT_5
+                 : "memory");
+#endif
+}
+
 /* cp.reduce.async.bulk.tensor .add: the same, added to what is there. */
 template <int D> static __device__ __forceinline__ void ptx_tensor_reduce_add(const CUtensorMap *map, const int (&at)[D], ptx_shared from PTX_CALLER) {
   static_assert(D >= 1 && D <= 5, "dimensions of a tensor map");

@@ -87,6 +87,9 @@ __global__ void tensors(const CUtensorMap *map, int c, int w, int h) {
   boxes(map, {c, w, h}, to, full);
   boxes(map, {c, w, h, 0}, to, full);
   boxes(map, {c, w, h, 0, -1}, to, full);
+  ptx_tensor_store_im2col(map, {c, w, 0}, to);
+  ptx_tensor_store_im2col(map, {c, w, h, 0}, to);
+  ptx_tensor_store_im2col(map, {c, w, h, 0, 0}, to);
   ptx_tensor_load_im2col(to, map, {c, w, 0}, {1}, full);
   ptx_tensor_load_im2col(to, map, {c, w, h, 0}, {1, 2}, full);
   ptx_tensor_load_im2col(to, map, {c, w, h, 0, 0}, {1, 2, 3}, full);

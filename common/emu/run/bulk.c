@@ -325,3 +325,14 @@ void emu_tensor_store(const void *map, int dims, const int32_t *coordinates, uin
   j.type = j.map.element_bytes == 4 ? EMU_REDUCE_ADD_F32 : EMU_REDUCE_ADD_F16;
   issue(&j);
 }
+
+void emu_tensor_store_im2col(const void *map, int dims, const int32_t *coordinates, uint32_t from, const char *file, int line) {
+  static const uint16_t none[EMU_TENSOR_DIMS];
+  job j = box_job("cp.async.bulk.tensor.im2col_no_offs store", true, from, map, dims, coordinates, none, file, line);
+  for (int d = 1; d < dims; d++)
+    if (j.map.element_stride[d] != 1)
+      emu_fail("cp.async.bulk.tensor.im2col_no_offs store at %s:%d: expected element strides of 1 (others were never seen on a GPU), got %d", file, line,
+               j.map.element_stride[d]);
+  j.kind = STORE;
+  issue(&j);
+}
