@@ -3,8 +3,8 @@
  * Terms:    transposed convolution, residue class, interleaved output.
  * Idea:     with a stride of 2, pixels of dx in even rows meet other taps than those in odd ones: tap r sees row h where stride divides h + pad - r dil. So dx is
  *           cut into classes by the residues of h and w, and each is 06j's problem with taps of its own: of a 3x3 filter 4, 2, 2 and 1. No product with a zero
- *           between dy's pixels is ever done. All classes have as many pixels, what is missing of the last row or column not stored; and one map of dy
- *           serves them all: a class's windows begin where all do, and its taps, which lie further, have other offsets.
+ *           between dy's pixels is ever done. One map of dy serves all classes that have as many rows and
+ *           columns: a class's windows begin where all do, and its taps, which lie further, have other offsets.
  * Order:    classes one after the other, those with most taps first, so that all multiprocessors have their share of each. A class without taps is only zeros:
  *           nothing is multiplied for it. A kernel of its own writes them first, whole rows where it can, as fast as memory takes them.
  * Bias:     as in 06j; a class without taps is the bias alone.
@@ -24,9 +24,9 @@
 static constexpr int MOST_STRIDE = 8, MOST_CLASSES = 16 /* with taps */, FILLERS = 256 /* threads */;
 
 /* Rows at, at + stride, ... of dx (or columns), and their taps: first, first + step, ... (step and apart are their axis's), of which the first lies at the
- * offset `from`, the next at from - apart. */
+ * offset `from`, the next at from - apart. short_by: 1 if the last row is missing that other residues have. */
 typedef struct residue {
-  int at, taps, first, from;
+  int at, taps, first, from, short_by;
 } residue;
 
 /* Residues, those with most taps first. Windows of dy begin at `low`. */
@@ -36,15 +36,16 @@ typedef struct axis {
 } axis;
 
 typedef struct strided_cut {
-  int classes;           /* with taps */
-  tile_cut in;           /* of a class */
-  divisor tiles, across; /* by the tiles of a class; by the residues of columns that have taps */
+  int classes;                 /* with taps */
+  tile_cut in;                 /* of a class */
+  divisor tiles, across;       /* by the tiles of a class; by the residues of columns that have taps */
+  divisor row[2], image[2][2]; /* by the columns of a class; by its pixels of an image: by short_by of rows and columns */
   axis h, w;
 } strided_cut;
 
-/* The classes of dx, each a tensor. */
+/* dy as classes see it, by short_by of rows and columns; the classes of dx, each a tensor. */
 typedef struct class_maps {
-  CUtensorMap of[MOST_CLASSES];
+  CUtensorMap windows[2][2], results[MOST_CLASSES];
 } class_maps;
 
 /* Where a tile lies: its class, with its taps; its first pixel of these, counted over all images; its first channel. */
@@ -64,15 +65,16 @@ typedef struct class_pixel {
   int n, row, column;
 } class_pixel;
 
-static __device__ __forceinline__ class_pixel pixel_at(const tile_cut &t, int pixel) {
-  const int n = divide(pixel, t.image), of_image = pixel - n * t.image.by, row = divide(of_image, t.row);
-  return {n, row, of_image - row * t.row.by};
+static __device__ __forceinline__ class_pixel pixel_at(const strided_cut &t, const strided_tile &of, int pixel) {
+  const divisor &image = t.image[of.h.short_by][of.w.short_by], &of_row = t.row[of.w.short_by];
+  const int n = divide(pixel, image), of_image = pixel - n * image.by, row = divide(of_image, of_row);
+  return {n, row, of_image - row * of_row.by};
 }
 
 /* The producer's: all steps of a tile, each a tap and 64 filters, as 06j's. */
-static __device__ __forceinline__ slot load_tile(const conv_problem &p, const strided_cut &t, const strided_tile &from, const CUtensorMap *windows,
+static __device__ __forceinline__ slot load_tile(const conv_problem &p, const strided_cut &t, const strided_tile &from, const class_maps *maps,
                                                  const CUtensorMap *filter_tiles, ptx_shared stages, const ring &both, int *turn, slot s) {
-  const class_pixel first = pixel_at(t.in, from.pixel);
+  const class_pixel first = pixel_at(t, from, from.pixel);
   for (int r = 0; r < from.h.taps; r++)
     for (int q = 0; q < from.w.taps; q++)
       for (int k = 0; k < p.K; k += BK, s = next_slot(s, t.in.stages)) {
@@ -81,7 +83,8 @@ static __device__ __forceinline__ slot load_tile(const conv_problem &p, const st
         const ptx_shared stage = stages + s.stage * t.in.stage, full = both.full + 8 * s.stage;
         ptx_mbarrier_wait(both.empty + 8 * s.stage, s.parity ^ 1);
         ptx_mbarrier_arrive_expect_tx(full, t.in.stage);
-        ptx_tensor_load_im2col(stage + t.in.filters * ROW, windows, {k, first.column + t.w.low, first.row + t.h.low, first.n},
+        ptx_tensor_load_im2col(stage + t.in.filters * ROW, &maps->windows[from.h.short_by][from.w.short_by],
+                               {k, first.column + t.w.low, first.row + t.h.low, first.n},
                                {(unsigned short)(from.w.from - q * t.w.apart), (unsigned short)(from.h.from - r * t.h.apart)}, full);
         for (int c = 0; c < t.in.filters; c += WGMMA_M) ptx_tensor_load(stage + c * ROW, filter_tiles, {from.c + c, tap, k}, full);
       }
@@ -90,9 +93,8 @@ static __device__ __forceinline__ slot load_tile(const conv_problem &p, const st
 
 /* N: pixels of a product. */
 template <int N>
-__global__ void __launch_bounds__(BLOCK, 1)
-    strided_dgrad_kernel(conv_problem p, strided_cut t, const __grid_constant__ CUtensorMap windows, const __grid_constant__ CUtensorMap filter_tiles,
-                         const __grid_constant__ class_maps results, const float *bias) {
+__global__ void __launch_bounds__(BLOCK, 1) strided_dgrad_kernel(conv_problem p, strided_cut t, const __grid_constant__ class_maps maps,
+                                                                 const __grid_constant__ CUtensorMap filter_tiles, const float *bias) {
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
@@ -100,7 +102,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
   const int role = uniform(threadIdx.x / THREADS), tiles = t.tiles.by * t.classes;
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
-    ptx_prefetch_tensormap(&windows), ptx_prefetch_tensormap(&filter_tiles);
+    ptx_prefetch_tensormap(&maps.windows[0][0]), ptx_prefetch_tensormap(&filter_tiles);
     ring_begin(r, t.in.stages, CONSUMERS * THREADS / 32);
   }
 
@@ -112,7 +114,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
     if (threadIdx.x % 32 != 0) return;
     slot s = {0, 0};
     ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
-    for (int i = blockIdx.x; i < tiles; i += gridDim.x) s = load_tile(p, t, tile_at(t, i), &windows, &filter_tiles, stages, r, &turn, s);
+    for (int i = blockIdx.x; i < tiles; i += gridDim.x) s = load_tile(p, t, tile_at(t, i), &maps, &filter_tiles, stages, r, &turn, s);
     return;
   }
 
@@ -152,8 +154,8 @@ __global__ void __launch_bounds__(BLOCK, 1)
     ptx_fence_proxy_async();
     ptx_bar_sync(2 + me, THREADS); /* the box is there */
     if (stores && c < p.C) {
-      const class_pixel at = pixel_at(t.in, to.pixel + me * t.in.pixels_apart);
-      ptx_tensor_store_im2col(&results.of[to.of_class], {c, at.column, at.row, at.n}, box);
+      const class_pixel at = pixel_at(t, to, to.pixel + me * t.in.pixels_apart);
+      ptx_tensor_store_im2col(&maps.results[to.of_class], {c, at.column, at.row, at.n}, box);
       ptx_bulk_commit();
     }
   }
@@ -181,7 +183,7 @@ static __global__ void __launch_bounds__(FILLERS) fill_kernel(filling f, uint4 *
 
 /* ---------------------------------------------------------------- host */
 
-typedef void dgrad_kernel(conv_problem p, strided_cut t, CUtensorMap windows, CUtensorMap filter_tiles, class_maps results, const float *bias);
+typedef void dgrad_kernel(conv_problem p, strided_cut t, class_maps maps, CUtensorMap filter_tiles, const float *bias);
 typedef struct instance {
   int n;
   dgrad_kernel *kernel;
@@ -193,7 +195,7 @@ static const instance instances[] = {ROW_OF(64),  ROW_OF(80),  ROW_OF(96),  ROW_
                                      ROW_OF(144), ROW_OF(160), ROW_OF(176), ROW_OF(192), ROW_OF(208)};
 
 typedef struct strided_plan {
-  CUtensorMap windows, filter_tiles, results[2][2]; /* of classes that have all rows and columns; [1]: that lack the last */
+  CUtensorMap windows[2][2], results[2][2] /* by short_by of rows and columns */, filter_tiles;
   dgrad_kernel *kernel;
   strided_cut cut;
   filling fill;
@@ -207,7 +209,7 @@ static axis axis_of(int size, int stride, int pad, int dil, int taps) {
   while (a.step * (dil % stride) % stride != 0) a.step++;
   a.apart = (int)((int64_t)a.step * dil / stride);
   for (int at = 0; at < a.residues; at++) {
-    residue of = {at, 0, 0, 0};
+    residue of = {at, 0, 0, 0, size - at <= (a.pixels - 1) * stride};
     for (int r = taps - 1; r >= 0; r--) {
       const int pixel = at + pad - r * dil;
       if (pixel % stride != 0) continue;
@@ -240,17 +242,18 @@ static double clocks_of_strided(const conv_problem *given, const conv_problem *p
   return fmax(all, problem_bytes(given, PASS_DGRAD, DTYPE_FP16) / 2000) + 0.1 * heaviest + 0.05 * all;
 }
 
-/* Classes count as many rows and columns as the largest has. Does this residue lack the last? */
-static bool lacks_last(const axis *a, int size, int stride, int at) { return (int)ceil_div(size - at, stride) < a->pixels; }
-
-/* A class of dx as a tensor, without its last row or column or with them; `pixels` of 64 channels. */
-static const char *map_class(conv_plan *plan, CUtensorMap *map, const conv_problem *p, const strided_cut *t, bool lacks_row, bool lacks_column, int pixels) {
-  const cuuint64_t size[4] = {(cuuint64_t)p->C, (cuuint64_t)(t->w.pixels - lacks_column), (cuuint64_t)(t->h.pixels - lacks_row), (cuuint64_t)p->N};
-  const cuuint64_t row = 2 * size[0] * p->W, stride[3] = {2 * size[0] * p->stride_w, row * p->stride_h, row * p->H}; /* bytes */
+/* The maps of classes that are so much short of the largest in rows and columns: 64 filters of dy's windows, 64 channels of dx. */
+static const char *map_classes(conv_plan *plan, strided_plan *mine, const conv_problem *given, const conv_problem *largest, int short_h, int short_w, int n) {
+  conv_problem p = *largest;
+  p.P -= short_h, p.Q -= short_w;
+  if (p.P == 0 || p.Q == 0) return NULL; /* then there is no such class */
+  const cuuint64_t size[4] = {(cuuint64_t)given->C, (cuuint64_t)p.Q, (cuuint64_t)p.P, (cuuint64_t)given->N}, row = 2 * size[0] * given->W; /* bytes */
+  const cuuint64_t stride[3] = {2 * size[0] * given->stride_w, row * given->stride_h, row * given->H};
   const cuuint32_t step[4] = {1, 1, 1, 1};
-  const int lower[2] = {0, 0}, upper[2] = {lacks_column, lacks_row};
-  if (size[1] == 0 || size[2] == 0) return NULL; /* then there is no such class */
-  return map_pixels(plan, map, "dx", size, stride, lower, upper, BK, pixels, step);
+  const int whole[2] = {0, 0}; /* a store outside of the tensor, though within such corners, is an illegal instruction */
+  mine->cut.row[short_w] = divisor_of(p.Q), mine->cut.image[short_h][short_w] = divisor_of(p.P * p.Q);
+  const char *why = map_windows(plan, &mine->windows[short_h][short_w], &p, BK, mine->cut.in.pixels);
+  return why ? why : map_pixels(plan, &mine->results[short_h][short_w], "dx", size, stride, whole, whole, BK, n, step);
 }
 
 static const char *plan_dgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
@@ -292,9 +295,8 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
   if (classes < t->h.residues * t->w.residues) mine->filled = given->N * given->H;
   mine->blocks = tiles < device->sm_count ? tiles : device->sm_count;
   mine->shared = t->in.stages * t->in.stage + CONSUMERS * tile.n * ROW;
-  why = map_windows(plan, &mine->windows, &p, BK, t->in.pixels);
-  if (!why) why = map_filters(plan, &mine->filter_tiles, given, BK);
-  for (int i = 0; !why && i < 4; i++) why = map_class(plan, &mine->results[i / 2][i % 2], given, t, i / 2, i % 2, tile.n);
+  why = map_filters(plan, &mine->filter_tiles, given, BK);
+  for (int i = 0; !why && i < 4; i++) why = map_classes(plan, mine, given, &p, i / 2, i % 2, tile.n);
   if (why) return why;
   snprintf(plan->words, sizeof plan->words, "%d channels x %d pixels, %d class%s of %d tile%s, %d blocks, %d stages", t->in.filters, t->in.pixels, classes,
            classes == 1 ? "" : "es", t->in.tiles, t->in.tiles == 1 ? "" : "s", mine->blocks, t->in.stages);
@@ -312,18 +314,17 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
         launch_kernel({.grid = dim3(mine->filled), .block = dim3(FILLERS), .stream = stream, .early = true}, fill_kernel, mine->fill, (uint4 *)b->x, bias);
     if (status || t.classes == 0) return status;
   }
-  CUtensorMap windows, filter_tiles;
-  class_maps results;
-  cudaError_t status = map_at(&windows, &mine->windows, b->y);
-  if (!status) status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
+  CUtensorMap filter_tiles;
+  class_maps maps = {};
+  cudaError_t status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
   for (int i = 0; !status && i < t.classes; i++) {
-    const int h = t.h.of[i / t.w.met].at, w = t.w.of[i % t.w.met].at;
-    const CUtensorMap *planned = &mine->results[lacks_last(&t.h, p.H, p.stride_h, h)][lacks_last(&t.w, p.W, p.stride_w, w)];
-    status = map_at(&results.of[i], planned, (__half *)b->x + ((int64_t)h * p.W + w) * p.C);
+    const residue &h = t.h.of[i / t.w.met], &w = t.w.of[i % t.w.met];
+    status = map_at(&maps.windows[h.short_by][w.short_by], &mine->windows[h.short_by][w.short_by], b->y);
+    if (!status) status = map_at(&maps.results[i], &mine->results[h.short_by][w.short_by], (__half *)b->x + ((int64_t)h.at * p.W + w.at) * p.C);
   }
   if (status) return status;
   return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->kernel, p, t,
-                       windows, filter_tiles, results, bias);
+                       maps, filter_tiles, bias);
 }
 
 /* As 06f's, of the class with most taps. */

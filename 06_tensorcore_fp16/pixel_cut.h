@@ -14,7 +14,7 @@ typedef struct pixel_shape {
   int n;
   bool beside;
 } pixel_shape;
-static const pixel_shape pixel_shapes[] = {{1, false}, {2, false}, {3, false}, {4, false}, {1, true}, {2, true}};
+static const pixel_shape pixel_shapes[] = {{1, true}, {1, false}, {2, false}, {3, false}, {4, false}, {2, true}};
 
 /* In at most so many blocks; party, pair: of the above. False: more than can be counted, or a party has more tiles than there are blocks. */
 static bool cut_into(const conv_problem *p, pixel_shape shape, int pair, int party, int blocks, pixel_cut *t) {
@@ -46,20 +46,21 @@ static int64_t parts_bytes(const pixel_cut *t) {
   return alone(*t) ? 0 : (int64_t)(t->parties + t->units - 1) * t->party.by * t->pair * CONSUMERS * t->n * OCTETS * THREADS * (int)sizeof(float4);
 }
 
-/* Clocks: a block's steps, its tiles' ends, and a second kernel, for which sums are written and read, 5000 bytes a clock (docs/gpu_hopper.md). A multiprocessor gets
- * 60 bytes a clock out of L2 if others want the same at the same time, and more of a box that its neighbours want, else 36; of what a pair shares, each block asks for
- * half. Of what does not stay in L2, memory brings 2000 bytes a clock: once, if all tiles are one party, or for every row and column of tiles; in part while products
- * are made. */
+/* Of a byte that several blocks want at about the same time, what each of them waits for. */
+static double wanted_by(int blocks) { return 0.68 + 0.32 / blocks; }
+
+/* Clocks: a launch, a block's steps, its tiles' ends, and a second kernel, for which sums are written and read. The constants come from a fit: five cuts each of 15 layers
+ * of ResNet-50 with 32 and with 256 images (docs/06_training.md). Products take 1.22 times their clocks: the waits between them, and the clock where power decides. A
+ * multiprocessor gets 41 bytes a clock out of L2, and more of what its neighbours want; of what a pair shares, each block asks for half. Of what does not stay in L2,
+ * memory brings 2000 bytes a clock: once, if all tiles are one party, or for every row and column of tiles. */
 static double clocks_of_cut(const conv_problem *p, const pixel_cut *t) {
   const double x = 2.0 * p->N * p->H * p->W * p->C, dy = 2.0 * p->N * p->P * p->Q * p->K, ends = 1 + (double)t->each.by / t->steps.by;
-  const bool together = t->party.by > 1, once = x + dy < 40e6 || t->parties == 1;
-  const double memory = (once ? x + dy : x * t->tiles_k.by + dy * (tiles_of(t) / t->tiles_k.by)) / 2000;
-  const double bytes = t->filters * ROW * (t->boxes_next > 0 ? 0.5 : 1) + t->boxes * BOX *
-                                                                              (t->filters_next > 0             ? 0.5
-                                                                               : together && t->tiles_k.by > 1 ? 0.8
-                                                                                                               : 1);
-  const double steps = t->each.by * fmax(2.0 * CONSUMERS * t->n * WIDE, bytes / (together ? 60 : 36));
-  return fmax(steps, memory) + 0.4 * fmin(steps, memory) + ends * clocks_of_end(t->n * WIDE) + (alone(*t) ? 0 : parts_bytes(t) / 2500.0 + 3000) +
+  const int columns = tiles_of(t) / t->tiles_k.by, with_x = t->party.by > 1 ? t->tiles_k.by : 1, with_dy = t->parties == 1 ? columns : 1;
+  const double memory = (x + dy < 40e6 || t->parties == 1 ? x + dy : x * t->tiles_k.by + dy * columns) / 2000;
+  const double bytes_dy = t->filters * ROW * wanted_by(with_dy) * (t->boxes_next > 0 ? 0.5 : 1);
+  const double bytes_x = t->boxes * BOX * wanted_by(with_x) * (t->filters_next > 0 ? 0.5 : 1);
+  const double steps = t->each.by * fmax(1.22 * 2 * CONSUMERS * t->n * WIDE, (bytes_x + bytes_dy) / 41);
+  return 2500 + fmax(steps, memory) + 0.13 * fmin(steps, memory) + ends * clocks_of_end(t->n * WIDE) + (alone(*t) ? 0 : parts_bytes(t) / 1350.0 + 1100) +
          (t->pair > 1 ? 500 : 0);
 }
 

@@ -14,11 +14,11 @@ dense-06 | 06 | --suite resnet50 --batch 32 --pass fprop --kernel auto
 dense-06 | 06 | --suite resnet50 --batch 256 --pass fprop --kernel auto
 dense-06 | 06 | --suite vgg16 --batch 64 --pass fprop --kernel auto
 dense-06 | 06 | --suite window --pass fprop --kernel auto
-dense-06 | 06 | --suite dilated --batch 16 --pass fprop --kernel auto
+dense-06 | 06 | --suite DEEPLAB --batch 16 --pass fprop --kernel auto
 dense-06 | 06 | --suite held_out --dtype fp16 --pass fprop --kernel auto
 choice-06 | 06 | --suite held_out --dtype fp16 --pass fprop
 choice-06 | 06 | --suite vgg16 --batch 64 --pass fprop
-choice-06 | 06 | --suite dilated --batch 16 --pass fprop
+choice-06 | 06 | --suite DEEPLAB --batch 16 --pass fprop
 fused-06 | 06 | --suite resnet50 --batch 32 --pass fprop --kernel auto --cudnn-fused --search-seconds 2
 backward-06 | 06 | --suite resnet50 --batch 32 --pass dgrad --kernel auto
 backward-06 | 06 | --suite resnet50 --batch 256 --pass dgrad --kernel auto
@@ -54,7 +54,8 @@ done
 mkdir -p $rows build/results
 lists=$(mktemp -d)
 trap 'rm -rf "$lists"' EXIT
-# Of a suite: ResNeXt's grouped layers; ResNet's layers that get the shortcut added, and its others, but for the first.
+# Of a suite: DeepLab's last units; ResNeXt's grouped layers; ResNet's layers that get the shortcut added, and its others, but for the first.
+grep 'deeplab_block4' common/suites/dilated >"$lists/DEEPLAB"
 grep '^g' common/suites/resnext >"$lists/GROUPS"
 grep -v '^#' common/suites/resnet50 | grep expand >"$lists/EXPANDED"
 grep -v '^#' common/suites/resnet50 | grep -v 'expand\|conv1' >"$lists/OTHERS"
