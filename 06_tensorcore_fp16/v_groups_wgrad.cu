@@ -40,6 +40,29 @@ static __device__ __forceinline__ void multiply_taps(float (&sum)[TAPS * SUMS], 
   ptx_wgmma_commit();
 }
 
+/* A consumer's part of parts[split][K][tap][channels of a group]. A thread has sums of filters k and k + 8, and of which channels is the same under every tap: this
+ * code runs once, so it takes as long as its instructions take to arrive. AT_ONCE: sums of neighbours. `row`: from a filter to the next. */
+template <int AT_ONCE>
+static __device__ __forceinline__ void put_diagonal(const float (&sum)[TAPS * SUMS], float *to, int taps, int row, int group_c, int groups,
+                                                    const divisor &by_k) {
+  const int lane = threadIdx.x % 32, k = threadIdx.x / 32 % 4 * 16 + lane / 4;
+  const int of_k[2] = {divide(k, by_k), divide(k + 8, by_k)}, first[2] = {lane % 4 * 2 - of_k[0] * group_c, lane % 4 * 2 - of_k[1] * group_c};
+  const unsigned channels[2] = {of_k[0] < groups ? (unsigned)group_c : 0, of_k[1] < groups ? (unsigned)group_c : 0};
+  float *const at[2] = {to + k * row + first[0], to + (k + 8) * row + first[1]};
+#pragma unroll
+  for (int tap = 0; tap < TAPS; tap++) {
+    if (tap >= taps) return;
+#pragma unroll
+    for (int i = 0; i < SUMS; i += AT_ONCE) {
+      const int half = i / 2 % 2, c = i / 4 * 8 + i % 2;
+      float *const here = at[half] + tap * group_c + c;
+      if ((unsigned)(first[half] + c) >= channels[half]) continue;
+      if (AT_ONCE == 2) *(float2 *)here = make_float2(sum[tap * SUMS + i], sum[tap * SUMS + i + 1]);
+      else *here = sum[tap * SUMS + i];
+    }
+  }
+}
+
 template <bool ROW_OF_TAPS>
 __global__ void __launch_bounds__(BLOCK, 1) group_wgrad_kernel(conv_problem p, group_cut t, const __grid_constant__ plane_maps halos,
                                                                const __grid_constant__ CUtensorMap gradients, float *__restrict__ parts) {
@@ -109,15 +132,10 @@ __global__ void __launch_bounds__(BLOCK, 1) group_wgrad_kernel(conv_problem p, g
   }
   ptx_wgmma_wait<0>();
 
-  /* parts[split][K][tap][channels of a group] */
-  const int first_row = threadIdx.x / 32 % 4 * 16 + lane / 4, groups = min(t.groups, p.groups - chunk * t.groups);
-  float *const to = parts + ((int64_t)split * p.K + first_k) * taps * group_c;
-#pragma unroll
-  for (int i = 0; i < TAPS * SUMS; i++) {
-    const int tap = me * TAPS + i / SUMS, k = first_row + i / 2 % 2 * 8, group = divide(k, t.by_k),
-              c = i % SUMS / 4 * 8 + lane % 4 * 2 + i % 2 - group * group_c;
-    if (tap < taps && group < groups && c >= 0 && c < group_c) to[(k * taps + tap) * group_c + c] = sum[i];
-  }
+  const int mine = min(taps - me * TAPS, TAPS), groups = min(t.groups, p.groups - chunk * t.groups);
+  float *const to = parts + (((int64_t)split * p.K + first_k) * taps + me * TAPS) * group_c;
+  if (group_c % 2 == 0) put_diagonal<2>(sum, to, mine, taps * group_c, group_c, groups, t.by_k);
+  else put_diagonal<1>(sum, to, mine, taps * group_c, group_c, groups, t.by_k);
 }
 
 /* ---------------------------------------------------------------- host */
@@ -135,7 +153,8 @@ static int64_t up_to(int64_t all, int whole) { return ceil_div(all, whole) * who
 
 /* The cut into tiles of `rows` rows, or of images if those are all; false: two of them do not fit into shared memory, or no box is so large. */
 static bool try_cut(const conv_problem *p, tap_range h, tap_range w, int rows, int images, int64_t room, group_cut *t) {
-  t->rows = rows, t->images = images, t->pitch = p->Q + w.high - w.low, t->halo = rows + h.high - h.low;
+  t->rows = rows, t->images = images, t->pitch = halo_of(w, p->Q, (int)ceil_div(p->W, p->stride_w));
+  t->halo = rows < p->P ? rows + h.high - h.low : halo_of(h, rows, (int)ceil_div(p->H, p->stride_h));
   if (t->halo > 256 || images > 256) return false;
   const int64_t box = (int64_t)t->pitch * t->halo * images, dy = (int64_t)t->pitch * (images > 1 ? t->halo : rows) * images;
   t->steps = (int)ceil_div(dy, K16), t->gradients = t->steps * K16 * ROW;
@@ -146,7 +165,15 @@ static bool try_cut(const conv_problem *p, tap_range h, tap_range w, int rows, i
   return t->stages >= 2;
 }
 
-/* The cut with the fewest clocks for the block that has most: of products or of bytes, and a little for each tile. */
+/* Clocks of the block that has most: the first tile on its way, when all ask at once, and then of each tile its products or its bytes, or its time in a stage: asked
+ * for, brought, multiplied. */
+static double clocks_of_cut(const conv_problem *p, const group_cut *t, bool row_of_taps) {
+  const double products = t->steps * (double)ceil_div(p->R * p->S, TAPS) * TAPS * (row_of_taps ? 32 : 40) + 100, ask = 230 * (1 + t->planes);
+  const double brought = t->stage / 50.0, in_stage = (ask + 1200 + brought + products) / t->stages;
+  return t->stage / 16.0 + ceil_div(t->tiles, t->splits) * fmax(fmax(products, in_stage), fmax(ask, brought));
+}
+
+/* The cut with the fewest clocks. */
 static bool best_cut(const conv_problem *p, tap_range h, tap_range w, int64_t room, int per_chunk, bool row_of_taps, group_cut *best) {
   const group_cut all = *best;
   double least = INFINITY;
@@ -155,9 +182,7 @@ static bool best_cut(const conv_problem *p, tap_range h, tap_range w, int64_t ro
       group_cut t = all;
       if (!try_cut(p, h, w, (int)ceil_div(p->P, parts), images, room, &t)) break;
       t.splits = t.tiles < per_chunk ? t.tiles : per_chunk;
-      const int consumers = (int)ceil_div(p->R * p->S, TAPS);
-      const double step = fmax(consumers * TAPS * (row_of_taps ? 32 : 40), (double)t.stage / t.steps / 70);
-      const double clocks = ceil_div(t.tiles, t.splits) * (t.steps * step + 100);
+      const double clocks = clocks_of_cut(p, &t, row_of_taps);
       if (clocks < least) least = clocks, *best = t;
     }
   return least < INFINITY;
@@ -201,9 +226,9 @@ static const char *plan_groups_wgrad(const conv_operation *o, const conv_device 
   why = map_planes(plan, &mine->halos, "x", &mine->x, t->pitch, t->halo, t->images);
   if (!why) why = map_tiles(plan, &mine->gradients, "dy", 4, size, box);
   if (why) return why;
-  snprintf(plan->words, sizeof plan->words, "%d group%s a product, %d image%s, %d row%s a tile: %d tiles by %d block%s for each of %d pieces", t->groups,
-           t->groups == 1 ? "" : "s", t->images, t->images == 1 ? "" : "s", t->rows, t->rows == 1 ? "" : "s", t->tiles, t->splits, t->splits == 1 ? "" : "s",
-           chunks);
+  snprintf(plan->words, sizeof plan->words, "%d group%s a product, %d image%s, %d row%s a tile: %d tiles by %d block%s for each of %d pieces, %d stages",
+           t->groups, t->groups == 1 ? "" : "s", t->images, t->images == 1 ? "" : "s", t->rows, t->rows == 1 ? "" : "s", t->tiles, t->splits,
+           t->splits == 1 ? "" : "s", chunks, t->stages);
   const void *kernel = mine->row_of_taps ? (const void *)group_wgrad_kernel<true> : (const void *)group_wgrad_kernel<false>;
   const cudaError_t status = plan_allow_shared(kernel, (size_t)(t->stages * t->stage));
   return status ? plan_failed(plan, status) : NULL;
