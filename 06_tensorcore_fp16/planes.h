@@ -74,6 +74,9 @@ static inline tap_range range_of(int taps, int stride, int pad, int dil, bool dg
 /* How many columns (rows) a halo tile has for `count` outputs, in a plane that has `size`. The zeros to the right of a row may be those to the left of the next, which
  * follow in shared memory; behind the last row there must be zeros. */
 static inline int halo_of(tap_range range, int count, int size) {
-  const int own = count + range.high - range.low, common = size - range.low > count + range.high ? size - range.low : count + range.high;
+  const int own = count + range.high - range.low;
+  int common = count + range.high;                          /* what lies right of that is no more than zeros to the left */
+  if (common < size - range.low) common = size - range.low; /* all that is no zero */
+  if (common < count) common = count;
   return own < common ? own : common;
 }

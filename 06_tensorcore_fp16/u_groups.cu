@@ -25,7 +25,9 @@
 #include "06_tensorcore_fp16/tiles.cuh"
 #include "common/harness/launch.h"
 
-static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, TAP = WGMMA_M * ROW /* bytes of a tap's filters */, MOST_STAGES = 4, MOST_N = 256;
+static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, TAP = WGMMA_M * ROW /* bytes of a tap's filters */, MOST_STAGES = 8, MOST_N = 256;
+static constexpr int MY_TURN = 5 /* and 6: barriers of the consumers' turns */;
+static constexpr int AT_ONCE = 9; /* loads of a thread on their way */
 
 /* A tile: `rows` rows of one image of a class of the result, or `images` whole ones; its halo in each plane has `pitch` columns and `halo` rows an image. */
 typedef struct group_cut {
@@ -33,27 +35,40 @@ typedef struct group_cut {
   int rows, images, pitch, halo, tiles, stages, stage;   /* stage: bytes */
   int planes, plane, low_h, low_w;                       /* bytes of a plane; where the halo begins */
   int classes, first[MOST_PLANES + 1], out[MOST_PLANES]; /* their taps; their planes of the result */
+  bool own;                                              /* results go out from memory of the consumer's own, not from the stage */
   unsigned at[MOST_TAPS];                                /* of a tap, by class: where its pixels begin, in bytes */
   unsigned char filter[MOST_TAPS];                       /* which tap of the filter it is */
   divisor by_w_row, by_w_tap, by_group;                  /* units of a filter, of a tap; filters of a group */
   int unit, groups;                                      /* halves that are copied at once; of a chunk */
 } group_cut;
 
-/* By the consumers: the filters of a chunk's groups, [tap][64 filters][64 channels], zeros between groups. */
+/* By the consumers: the filters of a chunk's groups, [tap][64 filters][64 channels], zeros between groups. UNIT: what is copied at once. The zeros are written while
+ * filters are on their way. */
+template <typename UNIT>
 static __device__ __forceinline__ void put_diagonal(const conv_problem &p, const group_cut &t, int chunk, const __half *__restrict__ w,
                                                     unsigned char *filters) {
   const int me = threadIdx.x - THREADS, taps = p.R * p.S, group_c = p.C / p.groups, group_k = p.K / p.groups;
-  for (int i = me; i < taps * TAP / 16; i += CONSUMERS * THREADS) ((uint4 *)filters)[i] = uint4();
-  ptx_bar_sync(4, CONSUMERS * THREADS); /* zeros before filters */
-  const int groups = min(t.groups, p.groups - chunk * t.groups);
-  const __half *const from = w + (int64_t)chunk * t.groups * group_k * taps * group_c;
-#pragma unroll 4
-  for (int i = me; i < groups * group_k * t.by_w_row.by; i += CONSUMERS * THREADS) {
-    const int k = divide(i, t.by_w_row), of_k = i - k * t.by_w_row.by, tap = divide(of_k, t.by_w_tap);
-    const int c = divide(k, t.by_group) * group_c + (of_k - tap * t.by_w_tap.by) * t.unit;
-    unsigned char *const to = filters + tap * TAP + swizzled(k, c / CHUNK) + c % CHUNK * 2;
-    if (t.unit == CHUNK) *(uint4 *)to = *(const uint4 *)(from + i * CHUNK);
-    else *(__half *)to = from[i];
+  const int groups = min(t.groups, p.groups - chunk * t.groups), all = groups * group_k * t.by_w_row.by;
+  const UNIT *const from = (const UNIT *)(w + (int64_t)chunk * t.groups * group_k * taps * group_c);
+  for (int first = me; first - me < all; first += AT_ONCE * CONSUMERS * THREADS) {
+    UNIT part[AT_ONCE];
+    int to[AT_ONCE];
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; j++)
+      if (first + j * CONSUMERS * THREADS < all) part[j] = from[first + j * CONSUMERS * THREADS];
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; j++) {
+      const int i = first + j * CONSUMERS * THREADS, k = divide(i, t.by_w_row), of_k = i - k * t.by_w_row.by, tap = divide(of_k, t.by_w_tap);
+      const int c = divide(k, t.by_group) * group_c + (of_k - tap * t.by_w_tap.by) * (int)(sizeof(UNIT) / 2);
+      to[j] = tap * TAP + swizzled(k, c / CHUNK) + c % CHUNK * 2;
+    }
+    if (first == me) {
+      for (int i = me; i < taps * TAP / 16; i += CONSUMERS * THREADS) ((uint4 *)filters)[i] = uint4();
+      ptx_bar_sync(4, CONSUMERS * THREADS); /* zeros before filters */
+    }
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; j++)
+      if (first + j * CONSUMERS * THREADS < all) *(UNIT *)(filters + to[j]) = part[j];
   }
   __syncwarp();
 }
@@ -98,7 +113,9 @@ __global__ void __launch_bounds__(BLOCK, 1) group_kernel(conv_problem p, group_c
       *(uint4 *)(shared + p.R * p.S * TAP + plane / t.planes * t.stage + plane % t.planes * t.plane + box + i * 16) = uint4();
   __syncwarp();
   ptx_griddepcontrol_wait();
-  put_diagonal(p, t, chunk, w, shared);
+  if (t.unit == CHUNK) put_diagonal<uint4>(p, t, chunk, w, shared);
+  else if (t.unit == 4) put_diagonal<uint2>(p, t, chunk, w, shared);
+  else put_diagonal<__half>(p, t, chunk, w, shared);
   ptx_fence_proxy_async();
   ptx_bar_sync(1, BLOCK); /* barriers, zeros and filters are there */
   ptx_setmaxnreg_inc<224>();
@@ -109,17 +126,21 @@ __global__ void __launch_bounds__(BLOCK, 1) group_kernel(conv_problem p, group_c
   for (int i = place; i < t.tiles; i += apart, turn++, s = next_slot(s, t.stages)) {
     if (turn % CONSUMERS != me) continue;
     const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
-    const ptx_shared pixels = stages + s.stage * t.stage, out = t.classes > 1 ? own : pixels;
+    const ptx_shared pixels = stages + s.stage * t.stage, out = t.own ? own : pixels;
     ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
     for (int c = 0; c < t.classes; c++) {
+      const bool last = c == t.classes - 1;
       float sum[1][N / 2];
+      if (t.classes == 1 && turn > 0) ptx_bar_sync(MY_TURN + me, CONSUMERS * THREADS); /* the tile before is multiplied, but for its last tap */
       int tap = t.first[c];
       multiply<true, TURNED>(sum, filters + t.filter[tap] * TAP, pixels + t.at[tap]);
       for (tap++; tap < t.first[c + 1]; tap++) multiply<false, TURNED>(sum, filters + t.filter[tap] * TAP, pixels + t.at[tap]);
-      if (c > 0 && threadIdx.x % THREADS == 0) ptx_bulk_wait_read<0>(); /* the class before has left */
+      ptx_wgmma_wait<1>();
+      if (t.classes == 1 && i + apart < t.tiles) ptx_bar_arrive(MY_TURN + (me ^ 1), CONSUMERS * THREADS);
+      if (t.own && threadIdx.x % THREADS == 0) ptx_bulk_wait_read<0>(); /* what was there before has left */
       ptx_wgmma_wait<0>();
       ptx_bar_sync(2 + me, THREADS); /* nobody reads the pixels any more, if it was the last class */
-      if (t.classes > 1 && c == t.classes - 1 && threadIdx.x % THREADS == 0) ptx_mbarrier_arrive(r.empty + 8 * s.stage);
+      if (t.own && last && threadIdx.x % THREADS == 0) ptx_mbarrier_arrive(r.empty + 8 * s.stage);
       __syncwarp();
       put_turned<N>(sum[0], out);
       ptx_fence_proxy_async();
@@ -127,12 +148,12 @@ __global__ void __launch_bounds__(BLOCK, 1) group_kernel(conv_problem p, group_c
       if (threadIdx.x % THREADS == 0) {
         ptx_tensor_store(&results.of[t.out[c]], {first_out, 0, row, of_p * t.images}, out);
         ptx_bulk_commit();
-        if (c == t.classes - 1) ptx_bulk_wait_read<0>();
-        if (t.classes == 1) ptx_mbarrier_arrive(r.empty + 8 * s.stage);
+        if (!t.own) ptx_bulk_wait_read<0>(), ptx_mbarrier_arrive(r.empty + 8 * s.stage);
       }
       __syncwarp();
     }
   }
+  if (threadIdx.x % THREADS == 0) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
 }
 
 /* ---------------------------------------------------------------- host */
@@ -147,7 +168,8 @@ typedef struct instance {
   {                                                      \
     N, { group_kernel<N, false>, group_kernel<N, true> } \
   }
-static const instance instances[] = {ROW_OF(64), ROW_OF(96), ROW_OF(120), ROW_OF(176), ROW_OF(208), ROW_OF(232), ROW_OF(256)};
+static const instance instances[] = {ROW_OF(56),  ROW_OF(64),  ROW_OF(96),  ROW_OF(104), ROW_OF(120), ROW_OF(128),
+                                     ROW_OF(176), ROW_OF(208), ROW_OF(216), ROW_OF(232), ROW_OF(256)};
 
 static const instance *instance_for(int positions) {
   const instance *row = instances;
@@ -164,6 +186,8 @@ typedef struct group_plan {
   int blocks, shared;
 } group_plan;
 
+static int ceil_of(int all, int part) { return (all + part - 1) / part; }
+
 /* Positions of a tile's outputs, from the first to the last, those between rows and images included; of classes, all that their box takes. */
 static int positions(const group_cut *t, int columns) {
   if (t->classes > 1) return (t->images > 1 ? t->images * t->halo : t->rows) * t->pitch;
@@ -172,30 +196,43 @@ static int positions(const group_cut *t, int columns) {
 
 /* The cut into tiles of `rows` rows, or of images if those are all; false: it fits into no product, or not twice into what shared memory is left. */
 static bool try_cut(const group_plan *mine, tap_range h, tap_range w, int rows, int images, int64_t room, group_cut *t) {
-  t->rows = rows, t->images = images, t->pitch = mine->columns + w.high - w.low, t->halo = rows + h.high - h.low;
+  const plane_tensor *image = &mine->image;
+  t->rows = rows, t->images = images, t->pitch = halo_of(w, mine->columns, ceil_of(image->width, image->stride_w));
+  t->halo = rows < mine->rows ? rows + h.high - h.low : halo_of(h, rows, ceil_of(image->height, image->stride_h));
   if (t->halo > 256 || positions(t, mine->columns) > MOST_N) return false;
   const int n = instance_for(positions(t, mine->columns))->n;
-  /* A plane has room for the box, and for what the last tap reads from there. */
+  /* A plane has room for the box, and for what the last tap reads from there: zeros. Results lie where the box was, if there are no more. */
   const int box = t->pitch * t->halo * images, read = n + (h.high - h.low) * t->pitch + w.high - w.low;
   t->plane = ((read > box ? read : box) + 7) / 8 * 8 * ROW, t->stage = t->planes * t->plane;
-  if (t->classes > 1) room -= CONSUMERS * n * ROW;
+  t->own = t->classes > 1 || t->planes > 1 || n > box;
+  if (t->own) room -= CONSUMERS * n * ROW;
   t->stages = room / t->stage < MOST_STAGES ? (int)(room / t->stage) : MOST_STAGES;
-  t->by_p = divisor_of((mine->rows + rows - 1) / rows), t->tiles = t->by_p.by * ((mine->image.images + images - 1) / images);
+  t->by_p = divisor_of(ceil_of(mine->rows, rows)), t->tiles = t->by_p.by * ceil_of(image->images, images);
   return t->stages >= CONSUMERS;
 }
 
-/* The cut whose fullest multiprocessor has the least to do: products, and a little for each way out. */
+/* Clocks of the multiprocessor that has most: the first tile on its way, when all ask at once, and then of each tile its products, or what a consumer, the producer or
+ * a stage is taken by it. */
+static double clocks_of_cut(const group_plan *mine, int taps, int blocks, const group_cut *t) {
+  const int n = instance_for(positions(t, mine->columns))->n;
+  const double products = taps * 2.0 * n, end = t->classes * (600 + 6.0 * n), ask = 230 * t->planes, brought = t->stage / 50.0;
+  const double in_stage = ask + 1200 + brought + products + (t->own ? 0 : end);
+  const double tile = fmax(fmax(products, (products + end) / CONSUMERS), fmax(fmax(ask, brought), in_stage / t->stages));
+  return t->stage / 16.0 + ceil_of(t->tiles, blocks) * tile + end;
+}
+
+/* The cut with the fewest clocks. */
 static bool best_cut(const group_plan *mine, int taps, tap_range h, tap_range w, int64_t room, int blocks, group_cut *best) {
   const group_cut all = *best;
-  int64_t least = INT64_MAX;
+  double least = INFINITY;
   for (int parts = 1; parts <= mine->rows; parts++)
     for (int images = 1; images <= (parts == 1 ? mine->image.images : 1); images++) {
       group_cut t = all;
-      if (!try_cut(mine, h, w, (mine->rows + parts - 1) / parts, images, room, &t)) break;
-      const int64_t cost = (int64_t)((t.tiles + blocks - 1) / blocks) * (taps * 2 * instance_for(positions(&t, mine->columns))->n + 300 * t.classes);
-      if (cost < least) least = cost, *best = t;
+      if (!try_cut(mine, h, w, ceil_of(mine->rows, parts), images, room, &t)) break;
+      const double clocks = clocks_of_cut(mine, taps, blocks, &t);
+      if (clocks < least) least = clocks, *best = t;
     }
-  return least < INT64_MAX;
+  return least < INFINITY;
 }
 
 /* Taps by the class of the result that they belong to (in fprop there is one class). */
@@ -243,13 +280,12 @@ static const char *plan_groups(const conv_operation *o, const conv_device *devic
   const int chunks = (p->groups + t->groups - 1) / t->groups;
   if (chunks > 1 && t->groups * (dgrad ? group_c : group_k) != WGMMA_M) return "groups that do not fill 64 channels of the result";
   if (chunks > 1 && t->groups * (dgrad ? group_k : group_c) % CHUNK != 0) return "groups side by side that begin at no multiple of 8 channels";
-  t->chunks = divisor_of(chunks), t->unit = group_c % CHUNK == 0 ? CHUNK : 1;
+  t->chunks = divisor_of(chunks), t->unit = group_c % CHUNK == 0 ? CHUNK : group_c % 4 == 0 ? 4 : 1;
   t->by_w_tap = divisor_of(group_c / t->unit), t->by_w_row = divisor_of(p->R * p->S * t->by_w_tap.by), t->by_group = divisor_of(group_k);
 
   const plane_tensor x = {p->C, p->W, p->H, p->N, p->stride_w, p->stride_h}, y = {p->K, p->Q, p->P, p->N, 1, 1};
   mine->image = dgrad ? y : x, mine->result = dgrad ? x : y;
-  mine->rows = (mine->result.height + mine->result.stride_h - 1) / mine->result.stride_h;
-  mine->columns = (mine->result.width + mine->result.stride_w - 1) / mine->result.stride_w;
+  mine->rows = ceil_of(mine->result.height, mine->result.stride_h), mine->columns = ceil_of(mine->result.width, mine->result.stride_w);
   t->planes = mine->image.stride_h * mine->image.stride_w, t->classes = mine->result.stride_h * mine->result.stride_w;
   const tap_range h = range_of(p->R, p->stride_h, p->pad_top, p->dil_h, dgrad), w = range_of(p->S, p->stride_w, p->pad_left, p->dil_w, dgrad);
   t->low_h = h.low, t->low_w = w.low;
@@ -259,13 +295,13 @@ static const char *plan_groups(const conv_operation *o, const conv_device *devic
     return "filters and two tiles do not fit in shared memory";
   put_taps(p, dgrad, h, w, t);
   mine->row = instance_for(positions(t, mine->columns));
-  mine->shared = filters + t->stages * t->stage + (t->classes > 1 ? CONSUMERS * mine->row->n * ROW : 0);
+  mine->shared = filters + t->stages * t->stage + (t->own ? CONSUMERS * mine->row->n * ROW : 0);
   mine->blocks = chunks * (t->tiles < per_chunk ? t->tiles : per_chunk);
   why = map_planes(plan, &mine->halos, dgrad ? "dy" : "x", &mine->image, t->pitch, t->halo, t->images);
   if (!why) why = map_planes(plan, &mine->results, dgrad ? "dx" : "y", &mine->result, t->pitch, t->images > 1 ? t->halo : t->rows, t->images);
   if (why) return why;
-  snprintf(plan->words, sizeof plan->words, "%d group%s a product of %d, %d image%s, %d row%s a tile: %d tiles of %d", t->groups, t->groups == 1 ? "" : "s",
-           mine->row->n, t->images, t->images == 1 ? "" : "s", t->rows, t->rows == 1 ? "" : "s", chunks, t->tiles);
+  snprintf(plan->words, sizeof plan->words, "%d group%s a product of %d, %d image%s, %d row%s a tile: %d tiles of %d, %d stages", t->groups,
+           t->groups == 1 ? "" : "s", mine->row->n, t->images, t->images == 1 ? "" : "s", t->rows, t->rows == 1 ? "" : "s", chunks, t->tiles, t->stages);
   const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel[dgrad], (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
