@@ -12,11 +12,15 @@
  * Strides:  with a stride of 2 the pixels that a tap reads are every second one: a plane. A tensor map makes an image of it, since strides of a map may be any;
  *           of a tile the halos of four planes come, together each pixel once, and a tap's descriptor begins in its plane. In dgrad it is the result whose pixels
  *           fall into four classes, by the taps that meet them (06k): each is a product of its own taps over the same halo, and leaves by a plane's map.
- * Roles:    06g's. A block stays with the same 64 channels, whose filters the consumers lay out first.
+ * Roles:    06g's. A block stays with the same 64 channels, whose filters the consumers lay out first: while they come from memory, zeros are written.
+ * Turns:    a tile's end is half as long as its products. Two consumers that begin together share the tensor cores, end together, and then nobody multiplies. So one
+ *           asks for its products when the other's are nearly done, and rounds and stores under them.
+ * Halo:     the zeros to the right of a row are those to the left of the next, and those below an image those above the next: one column of 15 not multiplied, and
+ *           with 14 x 14 pixels 7 rows fit 104 columns of a product exactly. Results of strided layers leave by memory of their own: their large stages fall free sooner.
  * Infinity: an infinite pixel times a zero of another group is NaN.
- * Change:   against 06g filters with zeros, planes; results of classes go out by a box of their own.
- * Expect:   (before anything ran on a GPU) ResNeXt, 64 images: 56 x 56 and 128 channels 30 GFLOP with the zeros, 37 us at 800 TFLOP/s, 24 for the bytes: 45. The others
- *           without a stride likewise, by their products; those with one by their bytes: 4 us more than these.
+ * Change:   against 06g filters with zeros, planes; results of classes go out by a box of their own; turns.
+ * Expect:   ResNeXt, 64 images, at 1980 MHz: 56 x 56 and 128 channels 14 tiles of 4176 clocks of products and one end, 31 us; with 28, 14 and 7 pixels 16, 9 and 6; to each 2
+ *           us for the launch, the filters and the first tile. With a stride DRAM decides, at three quarters of its rate: 39, 20 and 11.
  * Passes:   fprop, dgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8; up to 64 channels and filters a group, which fill 64 of the
  *           result; strides of 1 and 2. */
 #include <math.h>
@@ -107,10 +111,12 @@ __global__ void __launch_bounds__(BLOCK, 1) group_kernel(conv_problem p, group_c
     return;
   }
 
-  const int behind = (t.plane - box) / 16; /* what lies behind a box is read, and of no use; but it must not be NaN */
-  for (int plane = 0; plane < t.stages * t.planes; plane++)
-    for (int i = threadIdx.x - THREADS; i < behind; i += CONSUMERS * THREADS)
-      *(uint4 *)(shared + p.R * p.S * TAP + plane / t.planes * t.stage + plane % t.planes * t.plane + box + i * 16) = uint4();
+  for (int stage = 0; stage < t.stages; stage++) /* what lies behind a box is read; it must not be NaN, or even be zero */
+    for (int plane = 0; plane < t.planes; plane++) {
+      unsigned char *const at = shared + p.R * p.S * TAP + stage * t.stage + plane * t.plane;
+      const int end = plane < t.planes - 1 ? t.plane : t.stage - plane * t.plane;
+      for (int i = box + (threadIdx.x - THREADS) * 16; i < end; i += CONSUMERS * THREADS * 16) *(uint4 *)(at + i) = uint4();
+    }
   __syncwarp();
   ptx_griddepcontrol_wait();
   if (t.unit == CHUNK) put_diagonal<uint4>(p, t, chunk, w, shared);
@@ -188,9 +194,9 @@ typedef struct group_plan {
 
 static int ceil_of(int all, int part) { return (all + part - 1) / part; }
 
-/* Positions of a tile's outputs, from the first to the last, those between rows and images included; of classes, all that their box takes. */
+/* Positions of a tile's outputs, from the first to the last, those between rows and images included; with planes all that the box of results takes. */
 static int positions(const group_cut *t, int columns) {
-  if (t->classes > 1) return (t->images > 1 ? t->images * t->halo : t->rows) * t->pitch;
+  if (t->classes > 1 || t->planes > 1) return (t->images > 1 ? t->images * t->halo : t->rows) * t->pitch;
   return ((t->images - 1) * t->halo + t->rows - 1) * t->pitch + columns;
 }
 
@@ -201,9 +207,10 @@ static bool try_cut(const group_plan *mine, tap_range h, tap_range w, int rows, 
   t->halo = rows < mine->rows ? rows + h.high - h.low : halo_of(h, rows, ceil_of(image->height, image->stride_h));
   if (t->halo > 256 || positions(t, mine->columns) > MOST_N) return false;
   const int n = instance_for(positions(t, mine->columns))->n;
-  /* A plane has room for the box, and for what the last tap reads from there: zeros. Results lie where the box was, if there are no more. */
-  const int box = t->pitch * t->halo * images, read = n + (h.high - h.low) * t->pitch + w.high - w.low;
-  t->plane = ((read > box ? read : box) + 7) / 8 * 8 * ROW, t->stage = t->planes * t->plane;
+  /* The last plane has room for what the last tap reads behind the box, too; so have the others, if it must be zeros. */
+  const int box = t->pitch * t->halo * images, read = n + (h.high - h.low) * t->pitch + w.high - w.low, most = read > box ? read : box;
+  const bool zeros = t->pitch < mine->columns + w.high - w.low || t->halo < rows + h.high - h.low;
+  t->plane = ceil_of(zeros ? most : box, 8) * 8 * ROW, t->stage = (t->planes - 1) * t->plane + ceil_of(most, 8) * 8 * ROW;
   t->own = t->classes > 1 || t->planes > 1 || n > box;
   if (t->own) room -= CONSUMERS * n * ROW;
   t->stages = room / t->stage < MOST_STAGES ? (int)(room / t->stage) : MOST_STAGES;
@@ -211,13 +218,14 @@ static bool try_cut(const group_plan *mine, tap_range h, tap_range w, int rows, 
   return t->stages >= CONSUMERS;
 }
 
-/* Clocks of the multiprocessor that has most: the first tile on its way, when all ask at once, and then of each tile its products, or what a consumer, the producer or
- * a stage is taken by it. */
+/* Clocks of the multiprocessor that has most: the first tile on its way, and then of each tile its products (or what they, the copies and the results take of shared
+ * memory's 128 bytes a clock), or what a consumer, the producer or a stage is taken by it. 16: bytes a clock of DRAM when all ask, 36: of L2. */
 static double clocks_of_cut(const group_plan *mine, int taps, int blocks, const group_cut *t) {
   const int n = instance_for(positions(t, mine->columns))->n;
-  const double products = taps * 2.0 * n, end = t->classes * (600 + 6.0 * n), ask = 230 * t->planes, brought = t->stage / 50.0;
-  const double in_stage = ask + 1200 + brought + products + (t->own ? 0 : end);
-  const double tile = fmax(fmax(products, (products + end) / CONSUMERS), fmax(fmax(ask, brought), in_stage / t->stages));
+  const double of_shared = (taps * 4 * (2048.0 + 32 * n) + t->stage + t->classes * 2 * n * ROW) / 128;
+  const double products = fmax(taps * 2.0 * n, of_shared), end = t->classes * (600 + 6.0 * n), ask = 230 * t->planes;
+  const double in_stage = ask + 1200 + t->stage / 16.0 + products + (t->own ? 0 : end);
+  const double tile = fmax(fmax(products, (products + end) / CONSUMERS), fmax(fmax(ask, t->stage / 36.0), in_stage / t->stages));
   return t->stage / 16.0 + ceil_of(t->tiles, blocks) * tile + end;
 }
 
