@@ -174,8 +174,7 @@ typedef struct instance {
   {                                                      \
     N, { group_kernel<N, false>, group_kernel<N, true> } \
   }
-static const instance instances[] = {ROW_OF(56),  ROW_OF(64),  ROW_OF(96),  ROW_OF(104), ROW_OF(120), ROW_OF(128),
-                                     ROW_OF(176), ROW_OF(208), ROW_OF(216), ROW_OF(232), ROW_OF(256)};
+static const instance instances[] = {ROW_OF(56), ROW_OF(64), ROW_OF(96), ROW_OF(104), ROW_OF(120), ROW_OF(128), ROW_OF(208), ROW_OF(232), ROW_OF(256)};
 
 static const instance *instance_for(int positions) {
   const instance *row = instances;

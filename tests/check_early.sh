@@ -73,11 +73,11 @@ found all 06t t_first_wgrad image 'ptx_bulk_load\(to' 'wrote it'
 found all 06t t_first_wgrad filters '&gradients, \{' 'wrote it'
 for layer in 06u 06u-classes; do
   for waits in all producer; do found $waits $layer u_groups image '&halos.of\[plane\], \{' 'wrote it'; done
-  found all $layer u_groups filters '= \*\(const uint4 \*\)\(from|= from\[i\]' 'wrote it'
+  found all $layer u_groups filters '= from\[first' 'wrote it'
   found all $layer u_groups over 'ptx_tensor_store\(&results' 'read it'
 done
 found producer 06v v_groups_wgrad image '&halos.of\[plane\], \{' 'wrote it'
 found producer 06v v_groups_wgrad filters '&gradients, \{' 'wrote it'
-for layer in 06t:t_first_wgrad 06v:v_groups_wgrad; do found all ${layer%:*} ${layer#*:} over 'to\[\(k|parts\[' 'wrote it'; done
+for layer in 06t:t_first_wgrad 06v:v_groups_wgrad; do found all ${layer%:*} ${layer#*:} over 'to\[\(k|parts\[|float2 \*\)here' 'wrote it'; done
 found all 06w f_persistent image 'windows, \{' 'wrote it'
 done_testing

@@ -150,16 +150,16 @@ plant groups_other $groups 's/divide\(k, t.by_group\) \* group_c/(divide(k, t.by
 plant groups_zeros $groups 's/\(\(uint4 \*\)filters\)\[i\] = uint4\(\)/(void)i/' said 'uninitialised' '06u: no zeros between groups' "$side"
 plant groups_fence $groups 's/^  ptx_fence_proxy_async\(\);$//' said 'proxy' '06u: no fence between filters and products' "$side"
 plant groups_plane $groups 's/\(dgrad \? 0 : plane\) \*/(dgrad ? 0 : plane ^ 1) */' result '' '06u: a tap reads the next plane' "$side"
-plant groups_stage $groups 's/if \(c == t.classes - 1\) ptx_bulk_wait_read<0>\(\);//' said 'race|may still read' '06u: a stage given back from which results still leave' "$side"
-plant groups_behind $groups 's/^      \*\(uint4 \*\)\(shared \+ p.R.*/      (void)i;/' said 'uninitialised' '06u: nothing behind the boxes' "$side"
+plant groups_stage $groups 's/if \(!t.own\) ptx_bulk_wait_read<0>\(\), /if (!t.own) /' said 'race|may still read' '06u: a stage given back from which results still leave' '--pass fprop --kernel 06u --shape g8mb5ic64ih7iw20oc64oh7ow20kh3kw3ph1pw1'
+plant groups_behind $groups 's/\*\(uint4 \*\)\(at \+ i\) = uint4\(\)/(void)at/' said 'uninitialised' '06u: nothing behind the boxes' "$side"
 only='{256, {NULL, group_kernel<256, true>}}'
-plant groups_class $groups '/the class before has left/d' said 'race' '06u: results of a class over those of the class before' "$back"
-only='{120, {NULL, group_kernel<120, true>}}, {256, {}}'
-plant groups_box $groups '/if \(t->classes > 1\) return/d' said 'out-of-bounds|race|uninitialised' '06u: a box of more than its pixels' '--pass dgrad --kernel 06u --shape g8mb5ic32ih9iw16oc32oh9ow6kh2kw7sh2sw2dh2dw0ph6pw1'
+plant groups_class $groups '/what was there before has left/d' said 'race' '06u: results of a class over those of the class before' "$back"
+only='{104, {NULL, group_kernel<104, true>}}, {256, {}}'
+plant groups_box $groups '/if \(t->classes > 1 .. t->planes > 1\) return/d' said 'out-of-bounds|race|uninitialised' '06u: a box of more than its pixels' '--pass dgrad --kernel 06u --shape g32mb2ic32ih20iw7oc32oh11ow4kh3kw3sh2sw2ph2pw1'
 only='' gradient='--pass wgrad --kernel 06v --shape g8mb12ic64ih9oc64kh3ph1'
 wgrad=06_tensorcore_fp16/v_groups_wgrad.cu
 plant diagonal_taps $wgrad 's/ROW_OF_TAPS \? p.dil_w \* ROW/ROW_OF_TAPS ? 2 * p.dil_w * ROW/' result '' '06v: the next tap two pixels on' "$gradient"
-plant diagonal_group $wgrad 's/ - group \* group_c;/ - (group ^ 1) * group_c;/' result '' '06v: the block beside the diagonal' "$gradient"
+plant diagonal_group $wgrad 's/ - of_k\[0\] \* group_c/ - (of_k[0] ^ 1) * group_c/' result '' '06v: the block beside the diagonal' "$gradient"
 plant diagonal_ring $wgrad 's/^      ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06v: a stage filled again that the products under way still read' "$gradient"
 plant diagonal_zeros $wgrad '/gradient_bytes . 16 . threadIdx/d' said 'uninitialised' '06v: nothing behind dy' "$gradient"
 plant diagonal_plane $wgrad 's/row.residue \* p->stride_w \+ column.residue/column.residue * p->stride_w + row.residue/' result '' '06v: rows and columns of the planes exchanged' '--pass wgrad --kernel 06v --shape g8mb1ic64ih9oc64oh5kh3sh2ph1'
