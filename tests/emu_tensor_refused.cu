@@ -21,6 +21,8 @@ typedef enum {
   ODD_START,
   ODD_CHANNEL,
   NEGATIVE_STORE,
+  STORE_BEFORE,
+  STORE_BEHIND,
   NO_CLUSTER
 } mistake;
 
@@ -46,6 +48,7 @@ __global__ void load(const __grid_constant__ CUtensorMap tiled, const __grid_con
   if (m == ODD_START) ptx_tensor_load(to, &tiled, {4, 0, 0, 0}, barrier);
   if (m == ODD_CHANNEL) ptx_tensor_load_im2col(to, &im2col, {-4, -1, -1, 0}, near, barrier);
   if (m == NEGATIVE_STORE) ptx_tensor_store(&tiled, {0, -1, 0, 0}, to);
+  if (m == STORE_BEFORE || m == STORE_BEHIND) ptx_tensor_store_im2col(&im2col, {0, 0, 0, 0}, to);
   if (m == NO_CLUSTER) ptx_bulk_between(to, to + 8192, 128, barrier);
   ptx_mbarrier_wait(barrier, 0);
   small[0] = box[0];
@@ -57,7 +60,7 @@ static cudaError_t report(const CUtensorMap *maps, mistake m, char said[4096]) {
   fflush(stderr);
   const int messages = dup(2);
   dup2(fileno(file), 2);
-  load<<<1, 1>>>(maps[0], maps[1], maps[2], m);
+  load<<<1, 1>>>(maps[0], maps[m == STORE_BEHIND ? 3 : 1], maps[2], m);
   const cudaError_t status = cudaDeviceSynchronize();
   fflush(stderr);
   dup2(messages, 2);
@@ -85,6 +88,8 @@ int main() {
       {ODD_START, "expected a first coordinate that is a multiple of 16 bytes, got 4 of 2 bytes each", cudaErrorIllegalInstruction},
       {ODD_CHANNEL, "expected a first coordinate that is a multiple of 16 bytes, got -4 of 2 bytes each", cudaErrorIllegalInstruction},
       {NEGATIVE_STORE, "a store: expected coordinates that are not negative, got -1 in dimension 1", cudaErrorIllegalInstruction},
+      {STORE_BEFORE, "expected lower corners from 0 on (others were never seen on a GPU), got -1 in dimension 1"},
+      {STORE_BEHIND, "expected corners within the tensor, got 1 past its end in dimension 1", cudaErrorIllegalInstruction},
       {NO_CLUSTER, "expected a launch with a cluster size", cudaErrorIllegalInstruction},
   };
   for (int i = -1; i < (int)(sizeof rows / sizeof *rows); i++) {
@@ -93,11 +98,13 @@ int main() {
     cudaMalloc(&x, 64 * 56 * 56 * 2);
     const cuuint64_t size[4] = {64, 56, 56, 1}, stride[3] = {128, 7168, 401408};
     const cuuint32_t box[4] = {64, 16, 8, 1}, step[4] = {1, 1, 1, 1};
-    const int lower[2] = {-1, -1}, upper[2] = {-1, -1};
-    CUtensorMap maps[3] = {};
+    const int lower[2] = {-1, -1}, upper[2] = {-1, -1}, first[2] = {0, 0}, behind[2] = {1, 0};
+    CUtensorMap maps[4] = {};
     cuTensorMapEncodeTiled(&maps[0], CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, x, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                            CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     cuTensorMapEncodeIm2col(&maps[1], CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, x, size, stride, lower, upper, 64, 128, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                            CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    cuTensorMapEncodeIm2col(&maps[3], CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, x, size, stride, first, behind, 64, 128, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
                             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     const cudaError_t status = report(maps, i < 0 ? RIGHT : rows[i].m, said);
     if (i < 0) ok(status == cudaSuccess && !*said, "a right load says nothing");

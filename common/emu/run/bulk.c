@@ -333,10 +333,14 @@ void emu_tensor_store_im2col(const void *map, int dims, const int32_t *coordinat
     if (j.map.element_stride[d] != 1)
       emu_fail("cp.async.bulk.tensor.im2col_no_offs store at %s:%d: expected element strides of 1 (others were never seen on a GPU), got %d", file, line,
                j.map.element_stride[d]);
-  for (int d = 0; d < dims - 2; d++)
-    if (j.map.lower[d] < 0 || j.map.upper[d] > 0) /* on an H200 */
-      emu_illegal("cp.async.bulk.tensor.im2col_no_offs store at %s:%d: expected corners within the tensor, got %d to %d in dimension %d", file, line,
-                  j.map.lower[d], j.map.upper[d], d + 1);
+  for (int d = 0; d < dims - 2; d++) {
+    if (j.map.lower[d] < 0)
+      emu_fail("cp.async.bulk.tensor.im2col_no_offs store at %s:%d: expected lower corners from 0 on (others were never seen on a GPU), got %d in dimension %d",
+               file, line, j.map.lower[d], d + 1);
+    if (j.map.upper[d] > 0) /* on an H200 */
+      emu_illegal("cp.async.bulk.tensor.im2col_no_offs store at %s:%d: expected corners within the tensor, got %d past its end in dimension %d", file, line,
+                  j.map.upper[d], d + 1);
+  }
   j.kind = STORE;
   issue(&j);
 }
