@@ -54,10 +54,10 @@ found() {
 }
 for layer in 06f:f_persistent 06g:g_window 06h:h_stream 06i:i_few 06i-cluster:i_few 06j:j_dgrad 06k:k_strides; do
   for waits in all producer; do
-    found $waits "${layer%:*}" "${layer#*:}" image '(windows|&halos), \{' 'wrote it'
+    found $waits "${layer%:*}" "${layer#*:}" image '(windows|&halos), \{|&maps->windows' 'wrote it'
     found $waits "${layer%:*}" "${layer#*:}" filters '(filters|&?filter_tiles), \{' 'wrote it'
   done
-  found all "${layer%:*}" "${layer#*:}" over 'ptx_tensor_store\(&results, |if \(place\) \*place = ' 'read it'
+  found all "${layer%:*}" "${layer#*:}" over 'ptx_tensor_store\(&results, |ptx_tensor_store_im2col\(' 'read it'
 done
 found producer 06l l_wgrad image '&windows, \{' 'wrote it'
 found producer 06l l_wgrad filters '&gradients, \{' 'wrote it'

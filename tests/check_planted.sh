@@ -122,9 +122,9 @@ classes=06_tensorcore_fp16/k_strides.cu
 plant strides_right $classes '' none '' '06k as it is' "$strides"
 plant strides_apart $classes 's/from.w.from - q \* t.w.apart/from.w.from/' result '' '06k: taps of a class that all read the same pixels' "$strides"
 plant strides_tap $classes 's/from.h.first \+ r \* t.h.step/from.h.first + r/' result '' '06k: taps of a class that are neighbours in the filter' "$strides"
-plant strides_zeros $classes 's/column\].taps > 0\) continue/column].taps >= 0) continue/' result '' '06k: a class without taps that nobody writes' '--pass dgrad --shape mb1ic64ih8oc64oh4kh1sh2 --kernel 06k'
-plant strides_column $classes 's/ \&\& w < p.W//' said 'race|out-of-bounds' '06k: a column that the last class lacks is stored into the next row' "$strides"
-plant strides_meet $classes '/nobody reads the tile before/d' said 'race' '06k: results written where others still read the tile before' "$strides"
+plant strides_zeros $classes 's/!\(f.w >> of_stride/(f.w >> of_stride/' result '' '06k: a class without taps that nobody writes' '--pass dgrad --shape mb1ic64ih8oc64oh4kh1sh2 --kernel 06k'
+plant strides_column $classes 's/p.Q -= short_w/p.Q -= 0/' said 'race|out-of-bounds' '06k: a column that the last class lacks is stored into the next row' "$strides"
+plant strides_leave $classes '/the tile before has left/d' said 'race' '06k: results written where the tile before still leaves from' "$strides"
 # 06s to 06v: rows of pairs, groups side by side; `only`: of the table of instances one row, which compiles in a third of the time.
 only='ROW_OF(16)' pairs='--pass fprop --kernel 06s --shape mb4ic3ih16oc64oh8kh7sh2ph3'
 first=06_tensorcore_fp16/s_first.cu

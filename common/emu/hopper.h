@@ -49,7 +49,7 @@ void emu_bulk_reduce_add(void *to, uint32_t from, uint32_t bytes, emu_bulk_reduc
 void emu_tensor_load(uint32_t to, const void *map, int dims, const int32_t *coordinates, const uint16_t *offsets, uint32_t barrier, uint16_t blocks,
                      const char *file, int line);
 void emu_tensor_store(const void *map, int dims, const int32_t *coordinates, uint32_t from, int add, const char *file, int line); /* add: reduce.add */
-void emu_tensor_store_im2col(const void *map, int dims, const int32_t *coordinates, uint32_t from, const char *file, int line); /* im2col_no_offs */
+void emu_tensor_store_im2col(const void *map, int dims, const int32_t *coordinates, uint32_t from, const char *file, int line);   /* im2col_no_offs */
 void emu_tensor_prefetch(const void *map, const char *file, int line);
 
 /* cp.async.bulk.commit_group, .wait_group: until at most `left` groups of the thread are at work, or (read) still read shared memory. */
