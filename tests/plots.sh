@@ -22,7 +22,7 @@ for picture in "$figures"/*.svg; do
   is_current . "$picture"
   ok $? "$picture shows the results as they are (else: make plots RESULTS=$results, make figures)"
 done
-names=$(cd "$figures" && for picture in *; do [[ $picture =~ ^((ladder|roofline)(-[0-9]+)?|rungs|batch|ratio-.+)\.svg$ ]] && echo "${picture%.svg}"; done)
+names=$(cd "$figures" && for picture in *; do [[ $picture =~ ^((ladder|roofline)(-[0-9]+)?|rungs|train|batch|ratio-.+)\.svg$ ]] && echo "${picture%.svg}"; done)
 grep -qx rungs <<<"$names" && grep -qx ladder <<<"$names" && grep -qx roofline <<<"$names" && grep -q '^ratio-' <<<"$names" && [ -f "$figures/01-wavefronts.svg" ] && [ -f "$figures/gpu-chip.svg" ]
 ok $? "$figures has the rungs, a ladder, a roofline, ratios and what chapters measure"
 for kind in ladder:ladder dense:ratio dense:roofline; do
