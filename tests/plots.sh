@@ -36,6 +36,7 @@ said=$(grep -l 'sha256=' docs/figures/*.svg; ls docs/figures/*.png docs/figures/
 [ -z "$said" ]
 ok $? "what shows results is in a GPU's folder, and nothing is drawn twice" || diag "$said"
 for name in $names; do # matplotlib writes each text beside its outlines as a comment
+  [ $name != train ] || continue # no time is in it
   grep -q '<!-- NVIDIA [^,]*, driver for CUDA [0-9.]*, CUDA [0-9.]*, cuDNN [0-9.]*, 20[0-9-]*' "$figures/$name.svg"
   ok $? "$name.svg names GPU, driver, CUDA, cuDNN and the day"
 done
