@@ -88,7 +88,7 @@ plant classes 'classes for stride 2 on the layer of the text only' 's/const int 
 plant winograd 'the last two terms exchanged' 's/make_float4\(g0, (.*?), (0.5f \* \(g0 - g1 \+ g2\)), g2\)/make_float4(g0, $1, g2, $2)/' 'with 3 x 3 filters|with filters of several columns|FAIL  right on mb1ic8ih14oc16kh3ph1'
 plant winograd 'taps not halved' 's/0\.5f \* \(g0 \+ g1/1.0f * (g0 + g1/' 'FAIL  right on mb1ic8ih14oc16kh3ph1'
 plant winograd 'a sign' 's/m1 - m2 - m3/m1 - m2 + m3/' 'FAIL  right on mb1ic8ih14oc16kh3ph1'
-plant winograd 'with any stride' 's/p->S == 3 && p->stride_w == 1/p->S == 3/' 'with a (horizontal )?stride'
+plant winograd 'with any stride' 's/p->S == 3 && p->stride_w == 1/p->S == 3/' 'with a (horizontal )?stride|FAIL  right on 42'
 plant winograd 'with any dilation' 's/ && p->dil_w == 1//' 'dilation'
 plant winograd 'square filters only' 's/p->S == 3 &&/p->S == 3 \&\& p->R == 3 \&\&/' passed
 plant winograd 'any width' 's/p->S == 3 && /p->S >= 3 \&\& /' 'first on|FAIL  right on 42'
