@@ -19,7 +19,7 @@
  *           with 14 x 14 pixels 7 rows fit 104 columns of a product exactly. Results of strided layers leave by memory of their own: their large stages fall free sooner.
  * Infinity: an infinite pixel times a zero of another group is NaN.
  * Change:   against 06g filters with zeros, planes; results of classes go out by a box of their own; turns.
- * Expect:   ResNeXt, 64 images, at 1980 MHz: 56 x 56 and 128 channels 14 tiles of 4176 clocks of products and one end, 31 us; with 28, 14 and 7 pixels 16, 9 and 6; to each 2
+ * Expect:   (after a first version had been timed) ResNeXt, 64 images, at 1980 MHz: 56 x 56 and 128 channels 14 tiles of 4176 clocks of products and one end, 31 us; with 28, 14 and 7 pixels 16, 9 and 6; to each 2
  *           us for the launch, the filters and the first tile. With a stride DRAM decides, at three quarters of its rate: 39, 20 and 11.
  * Passes:   fprop, dgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8; up to 64 channels and filters a group, which fill 64 of the
  *           result; strides of 1 and 2. */

@@ -9,7 +9,7 @@
  *           it was 1600 instructions in a row, each waiting for the one before: longer than the products of a small layer.
  * Tiles:    small ones, many on their way: a block begins when its first is there, and ends with the products of its last.
  * Change:   against 06m planes, and the diagonal.
- * Expect:   ResNeXt, 64 images, at 1980 MHz: 56 x 56 and 128 channels 209 steps of 288 clocks a block, 30 us; with 28, 14 and 7 pixels 15, 8 and 5; to each 6 us for launch,
+ * Expect:   (after a first version had been timed) ResNeXt, 64 images, at 1980 MHz: 56 x 56 and 128 channels 209 steps of 288 clocks a block, 30 us; with 28, 14 and 7 pixels 15, 8 and 5; to each 6 us for launch,
  *           first tile, parts and the second kernel. With a stride DRAM decides, at three quarters of its rate: 38, 19 and 10, and 4.
  * Passes:   wgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8; up to 64 channels and filters a group; up to nine taps; strides of 1
  *           and 2; rows up to 256 with their halo. */
