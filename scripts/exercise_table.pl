@@ -203,7 +203,7 @@ our %exercises = (
         about   => 'residue classes (strided dgrad)',
         pass    => 'dgrad',
         layer   => {mb => 1, ic => 4, ih => 28, oc => 8, kh => 3, sh => 2, ph => 1},
-        further => sub { {mb => 1, ic => 2 + int rand 3, ih => 27 + int rand 8, oc => 4 + int rand 4, kh => pick(3, 4, 5), sh => pick(2, 3), ph => 1} },
+        further => sub { {mb => 1, ic => 2 + int rand 3, ih => pick(27, 29 .. 34), oc => 4 + int rand 4, kh => pick(3, 4, 5), sh => pick(2, 3), ph => 1} },
         extra   => ['mb1ic3ih20oc2kh3sh5ph1', 'mb1ic2ih2oc2oh1kh1sh3', 'mb2ic3ih13iw14oc4kh3kw3sh2sw3dh1dw1ph2pw1', 'g2mb1ic4ih9oc6kh2sh2'],
         goals   => [['threads for each output', '>=', 1], $shared_work[1], ['lanes taking part in a request', '>=', 25], ['load requests for every 32 products', '<=', 2.6],
             in_padding(most => 1, but => {ih => 9, ph => 0})],
