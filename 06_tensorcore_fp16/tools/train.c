@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "06_tensorcore_fp16/tools/train/train.h"
+#include "common/files/arguments.h"
 #include "common/files/output.h"
 
 /* What a size means. */
@@ -50,11 +51,6 @@ typedef struct session {
   network net;
 } session;
 
-static int bad(const char *what, const char *expected, const char *got) {
-  fprintf(stderr, "%s: expected %s, got \"%s\"\n", what, expected, got);
-  return 2;
-}
-
 /* The option's integer. Returns 0 or 2. */
 static int read_integer(const char *option, const char *text, long long least, long long most, long long *value) {
   char *end, expected[96];
@@ -62,13 +58,13 @@ static int read_integer(const char *option, const char *text, long long least, l
   *value = strtoll(text, &end, 10);
   if (end != text && !*end && !errno && *value >= least && *value <= most) return 0;
   snprintf(expected, sizeof expected, "an integer from %lld to %lld", least, most);
-  return bad(option, expected, text);
+  return argument_bad(option, expected, text);
 }
 
 static int read_size(const char *name, const setting **size) {
   for (int i = 0; i < SETTINGS; i++)
     if (strcmp(settings[i].name, name) == 0) return *size = &settings[i], 0;
-  return bad("--size", "small or full", name);
+  return argument_bad("--size", "small or full", name);
 }
 
 /* Returns 0; 2: bad input; -1: --help was all. */
@@ -89,7 +85,7 @@ static int read_options(session *s, int argc, char **argv) {
       case HELP: return fputs(help_text, stdout), -1;
       default: return 2;
     }
-  if (!status && optind < argc) return bad("train", "options only (see --help)", argv[optind]);
+  if (!status && optind < argc) return argument_bad("train", "options only (see --help)", argv[optind]);
   return status;
 }
 

@@ -21,6 +21,7 @@ static const char help_text[] =
     "usage: fusion [options] [OPERATION...]\n" GRAPH_OPERATION_HELP "Without operations: the chains of a list, with 1, 32 and 256 images each.\n"
     "  --list FILE   the list: a chain a line, without images (default: 07_fusion/chains.txt)\n"
     "  --seconds S   of a search of cuDNN's plans for one operation (default: 10)\n"
+    "  --no-cudnn    time our two ways only\n"
     "  --no-time     count only\n"
     "  --csv FILE    a row for each chain\n"
     "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
@@ -32,7 +33,7 @@ typedef struct session {
   conv_device device; /* what is counted for: this GPU, or an H200 */
   machine_peaks peaks;
   double seconds;
-  bool timing, list;
+  bool timing, cudnn, list;
   output *csv;
   char date[32];
   int points, right; /* measured; should_fuse() was right, or the two within 3 % */
@@ -149,7 +150,8 @@ static int measure(session *s, const conv_graph *asked, point *at) {
   if (!status) status = verify(&g, &plan, use_gpu, &v);
   if (!status) status = verify(&apart, &apart_plan, use_gpu, &v);
   if (!status && use_gpu) {
-    const cudaError_t failure = graph_time(&g, &plan, &(graph_apart){&apart, &apart_plan}, asked, s->seconds, &s->m, &f);
+    const graph_timing how = {.apart = &(graph_apart){&apart, &apart_plan}, .cudnn = s->cudnn, .seconds = s->seconds};
+    const cudaError_t failure = graph_time(&g, &plan, asked, &how, &s->m, &f);
     if (failure) status = (fprintf(stderr, "%s: %s\n", at->text, cudaGetErrorString(failure)), 1);
     if (!status && strstr(f.note, "other bits")) status = (printf("%s: %s\n", at->text, f.note), 1);
     at->us = f.us, at->apart_us = f.apart_us, at->cudnn_us = f.cudnn_us;
@@ -216,20 +218,25 @@ static int examine_list(session *s, const char *path) {
 }
 
 int main(int argc, char **argv) {
-  enum { LIST = 256, SECONDS, NO_TIME, CSV, HELP };
-  static const struct option table[] = {{"list", required_argument, 0, LIST}, {"seconds", required_argument, 0, SECONDS},
-                                        {"no-time", no_argument, 0, NO_TIME}, {"csv", required_argument, 0, CSV},
-                                        {"help", no_argument, 0, HELP},       {0}};
+  enum { LIST = 256, SECONDS, NO_CUDNN, NO_TIME, CSV, HELP };
+  static const struct option table[] = {{"list", required_argument, 0, LIST},
+                                        {"seconds", required_argument, 0, SECONDS},
+                                        {"no-cudnn", no_argument, 0, NO_CUDNN},
+                                        {"no-time", no_argument, 0, NO_TIME},
+                                        {"csv", required_argument, 0, CSV},
+                                        {"help", no_argument, 0, HELP},
+                                        {0}};
   static session s;
   const char *list = "07_fusion/chains.txt", *csv = NULL;
   char error[512], *end;
   int option;
   output_start();
-  s.timing = true;
+  s.timing = s.cudnn = true;
   while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
     if (option == HELP) return fputs(help_text, stdout), 0;
     if (option == LIST) list = optarg;
     if (option == CSV) csv = optarg;
+    if (option == NO_CUDNN) s.cudnn = false;
     if (option == NO_TIME) s.timing = false;
     if (option == SECONDS && (s.seconds = strtod(optarg, &end), end == optarg || *end || !(s.seconds > 0 && s.seconds <= 1000)))
       return fprintf(stderr, "--seconds: expected a number above 0 and up to 1000, got \"%s\"\n", optarg), 2;

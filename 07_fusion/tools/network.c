@@ -4,10 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "07_fusion/tools/network/layers.h"
+#include "common/cudnn/cudnn.h"
+#include "common/files/arguments.h"
 #include "common/files/output.h"
 #include "common/harness/graph_time.h"
+#include "common/harness/report.h"
 
 static const char help_text[] = "usage: network [options]\n"
                                 "  --network NAME   resnet50 or resnet18 (default: resnet50)\n"
@@ -17,23 +21,10 @@ static const char help_text[] = "usage: network [options]\n"
                                 "  --unfused        a kernel for each operation, even where one can do several\n"
                                 "  --seed N         of the data (default: 1)\n"
                                 "  --seconds S      of a search of cuDNN's plans for one layer (default: 10)\n"
+                                "  --no-cudnn       time our kernels only\n"
                                 "  --no-time        verify only\n"
+                                "  --csv FILE       the time of the whole network, and of each layer by itself\n"
                                 "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
-
-static int bad(const char *what, const char *expected, const char *got) {
-  fprintf(stderr, "%s: expected %s, got \"%s\"\n", what, expected, got);
-  return 2;
-}
-
-/* An integer from 1 to most. Returns 0, or 2 after a line. */
-static int number(const char *what, const char *text, int most, int *value) {
-  char *end, expected[64];
-  const long n = strtol(text, &end, 10);
-  snprintf(expected, sizeof expected, "an integer from 1 to %d", most);
-  if (end == text || *end || n < 1 || n > most) return bad(what, expected, text);
-  *value = (int)n;
-  return 0;
-}
 
 /* Random weights, but for the average's. */
 static void fill(network *n, const conv_graph *g, uint64_t seed) {
@@ -58,9 +49,37 @@ static void print_layers(const network *n, const conv_graph *g, const graph_plan
   }
 }
 
-static int time_it(const network *n, const conv_graph *g, const graph_plan *plan, double seconds, const machine *m) {
+/* The whole network, then its layers: those that a kernel computes together are a row, with the last one's name. */
+static void write_rows(FILE *file, const network *n, const network_shape *shape, const conv_graph *g, const graph_plan *plan, const graph_figures *f,
+                       const machine *m) {
+  char date[32], cuda[16], driver[16], cudnn[32] = "";
+  const time_t now = time(NULL);
+  strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+  version_text(m->runtime_version, cuda), version_text(m->driver_version, driver);
+  if (f->cudnn_us > 0) snprintf(cudnn, sizeof cudnn, "%d.%d.%d", cudnn_version() / 10000, cudnn_version() / 100 % 100, cudnn_version() % 100);
+  fputs("gpu,driver,cuda,cudnn,date,network,batch,layer,operations,kernel,us,cudnn_us,cudnn_plan,floor_us\n", file);
+  for (int i = -1, own = 0; i < f->pieces; i++) {
+    const graph_piece piece = i < 0 ? (graph_piece){0, n->graph.operations, f->us, f->cudnn_us} : f->piece[i];
+    const int last = piece.first + piece.count - 1;
+    csv_text(file, m->device.name);
+    fprintf(file, ",%s,%s,%s,%s,%s,%d,%s,%d,", driver, cuda, cudnn, date, shape->name, shape->batch, i < 0 ? "all" : n->layer[last], piece.count);
+    double floor_us = f->floor_us;
+    if (i >= 0) {
+      while (!plan->kernel[own] && !plan->chain[own]) own++;
+      fputs(plan->kernel[own] ? plan->kernel[own]->name : plan->chain[own]->name, file);
+      own += piece.count;
+      while (own < g->operations && g->operation[own].what.kind == OPERATION_POINTWISE) own++;
+      floor_us = 0;
+      for (int k = piece.first; k <= last; k++) floor_us += 1e6 * machine_floor(m, &n->graph.operation[k].what, g->dtype);
+    }
+    fprintf(file, ",%.3f,%.3f,%s,%.3f\n", piece.us, piece.cudnn_us, i >= 0 && piece.count == 1 ? f->cudnn_plans[last] : "", floor_us);
+  }
+}
+
+static int time_it(const network *n, const network_shape *shape, const conv_graph *g, const graph_plan *plan, const graph_timing *how, output *csv,
+                   const machine *m) {
   static graph_figures f;
-  const cudaError_t status = graph_time(g, plan, NULL, &n->graph, seconds, m, &f);
+  const cudaError_t status = graph_time(g, plan, &n->graph, how, m, &f);
   if (status) return fprintf(stderr, "timing: %s\n", cudaGetErrorString(status)), 1;
   const int batch = n->graph.operation[0].what.problem.N;
   printf("%d image%s: %.1f us (min %.1f), %.2f us an image; floors of the operations %.1f us\n", batch, batch == 1 ? "" : "s", f.us, f.min_us, f.us / batch,
@@ -68,47 +87,52 @@ static int time_it(const network *n, const conv_graph *g, const graph_plan *plan
   if (f.cudnn_us > 0) printf("cuDNN: %.1f us, %.2f times as long\n", f.cudnn_us, f.cudnn_us / f.us);
   for (int i = 0; i < n->graph.operations && f.cudnn_us > 0; i++) printf("  %-18s %s\n", n->layer[i], f.cudnn_plans[i]);
   if (*f.note) printf("%s\n", f.note);
+  if (csv) write_rows(csv->file, n, shape, g, plan, &f, m);
   return strstr(f.note, "other bits") != NULL;
 }
 
 int main(int argc, char **argv) {
-  enum { NETWORK = 256, BATCH, SIZE, NARROWER, UNFUSED, SEED, SECONDS, NO_TIME, HELP };
-  static const struct option table[] = {{"network", required_argument, 0, NETWORK},
-                                        {"batch", required_argument, 0, BATCH},
-                                        {"size", required_argument, 0, SIZE},
-                                        {"narrower", required_argument, 0, NARROWER},
-                                        {"unfused", no_argument, 0, UNFUSED},
-                                        {"seed", required_argument, 0, SEED},
-                                        {"seconds", required_argument, 0, SECONDS},
-                                        {"no-time", no_argument, 0, NO_TIME},
-                                        {"help", no_argument, 0, HELP},
-                                        {0}};
+  enum { NETWORK = 256, BATCH, SIZE, NARROWER, UNFUSED, SEED, SECONDS, NO_CUDNN, NO_TIME, CSV, HELP };
+  static const struct option table[] = {
+      {"network", required_argument, 0, NETWORK},   {"batch", required_argument, 0, BATCH}, {"size", required_argument, 0, SIZE},
+      {"narrower", required_argument, 0, NARROWER}, {"unfused", no_argument, 0, UNFUSED},   {"seed", required_argument, 0, SEED},
+      {"seconds", required_argument, 0, SECONDS},   {"no-cudnn", no_argument, 0, NO_CUDNN}, {"no-time", no_argument, 0, NO_TIME},
+      {"csv", required_argument, 0, CSV},           {"help", no_argument, 0, HELP},         {0}};
   network_shape shape = {.name = "resnet50"};
+  graph_timing how = {.cudnn = true, .pieces = true};
   bool timing = true, chains = true;
+  const char *csv_path = NULL;
+  output *csv = NULL;
   int option, failed = 0, seed = 1, seconds = 10;
   char error[512], why[GRAPH_ERROR];
   output_start();
   while (!failed && (option = getopt_long(argc, argv, "", table, NULL)) != -1) switch (option) {
       case NETWORK: shape.name = optarg; break;
-      case BATCH: failed = number("--batch", optarg, 4096, &shape.batch); break;
-      case SIZE: failed = number("--size", optarg, 1024, &shape.size); break;
-      case NARROWER: failed = number("--narrower", optarg, 8, &shape.narrower); break;
-      case SEED: failed = number("--seed", optarg, 1 << 30, &seed); break;
-      case SECONDS: failed = number("--seconds", optarg, 1000, &seconds); break;
+      case BATCH: failed = argument_integer("--batch", optarg, 1, 4096, &shape.batch); break;
+      case SIZE: failed = argument_integer("--size", optarg, 1, 1024, &shape.size); break;
+      case NARROWER: failed = argument_integer("--narrower", optarg, 1, 8, &shape.narrower); break;
+      case SEED: failed = argument_integer("--seed", optarg, 1, 1 << 30, &seed); break;
+      case SECONDS: failed = argument_integer("--seconds", optarg, 1, 1000, &seconds); break;
       case UNFUSED: chains = false; break;
+      case NO_CUDNN: how.cudnn = false; break;
       case NO_TIME: timing = false; break;
+      case CSV: csv_path = optarg; break;
       case HELP: fputs(help_text, stdout); return 0;
       default: return 2;
     }
   if (failed) return failed;
-  if (optind < argc) return bad("network", "options alone (see --help)", argv[optind]);
-  if (shape.narrower && (shape.narrower & (shape.narrower - 1))) return bad("--narrower", "1, 2, 4 or 8", argv[argc - 1]);
+  if (optind < argc) return argument_bad("network", "options alone (see --help)", argv[optind]);
+  if (shape.narrower && (shape.narrower & (shape.narrower - 1))) return argument_bad("--narrower", "1, 2, 4 or 8", argv[argc - 1]);
   if (shape.size && shape.size < 32) return fprintf(stderr, "--size: expected 32 to 1024, got %d\n", shape.size), 2;
   machine m;
   if (machine_open_gpu(&m, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
+  if (csv_path && !timing) return argument_bad("--csv", "a run that is timed", csv_path);
+  if (csv_path && m.device.emulated) return argument_bad("--csv", "a GPU: the emulator times nothing", csv_path);
+  how.seconds = seconds;
   if (!shape.batch) shape.batch = m.device.emulated ? 1 : 32;
   if (!shape.size) shape.size = m.device.emulated ? 32 : 224;
   if (!shape.narrower) shape.narrower = m.device.emulated ? 8 : 1;
+  if (csv_path && !(csv = output_open("--csv", csv_path))) return 2;
   static network n;
   static graph_plan plan;
   static graph_verdict v;
@@ -130,7 +154,9 @@ int main(int argc, char **argv) {
     if (v.right) printf("all right; the network in fp64, rounded between operations: off by %.2g of its largest value in the end\n", v.drift);
     else status = (printf("WRONG: %s\n", v.note), 1);
   }
-  if (!status && timing && !m.device.emulated) status = time_it(&n, &g, &plan, seconds, &m);
+  if (!status && timing && !m.device.emulated) status = time_it(&n, &shape, &g, &plan, &how, csv, &m);
   graph_free(&g);
+  if (status == 2) output_discard(csv);
+  else if (output_close(csv)) status = 1;
   return status;
 }

@@ -6,13 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "07_fusion/recurrent.h"
 #include "common/conv/operation_reference.h"
 #include "common/conv/verify.h"
+#include "common/files/arguments.h"
 #include "common/files/output.h"
 #include "common/harness/plan.h"
 #include "common/harness/registry.h"
+#include "common/harness/report.h"
 #include "common/harness/timing.h"
 
 static const char help_text[] = "usage: recurrent [options]\n"
@@ -23,6 +26,7 @@ static const char help_text[] = "usage: recurrent [options]\n"
                                 "  --filter N   and U a convolution with filters of N x N, N odd (default: 1)\n"
                                 "  --seed N     of the data (default: 1)\n"
                                 "  --no-time    verify only\n"
+                                "  --csv FILE   a row for each way\n"
                                 "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
 
 extern const conv_kernel pointwise_fp16; /* common/harness/unfused.cu */
@@ -42,21 +46,6 @@ typedef struct run {
   conv_tensor u, first, z, h; /* z, h: of all steps */
   unsigned char *device_u, *device_first, *device_z, *device_h, *between, *workspace;
 } run;
-
-static int bad(const char *what, const char *expected, const char *got) {
-  fprintf(stderr, "%s: expected %s, got \"%s\"\n", what, expected, got);
-  return 2;
-}
-
-/* An integer from 1 to most. Returns 0, or 2 after a line. */
-static int number(const char *what, const char *text, int most, int *value) {
-  char *end, expected[64];
-  const long n = strtol(text, &end, 10);
-  snprintf(expected, sizeof expected, "an integer from 1 to %d", most);
-  if (end == text || *end || n < 1 || n > most) return bad(what, expected, text);
-  *value = (int)n;
-  return 0;
-}
 
 /* The kernel that the steps take for an operation, the last step first. NULL: none does. */
 static const conv_kernel *kernel_for(const conv_operation *o, const conv_device *device, conv_plan *plan) {
@@ -173,7 +162,17 @@ static cudaError_t poison(void *context) {
 }
 static cudaError_t not_checked(void *context, int first, int count) { return (void)context, (void)first, (void)count, cudaSuccess; }
 
-static int time_it(const run *r, const machine *m) {
+static void write_row(FILE *f, const run *r, int way, double us, const machine *m) {
+  char date[32], cuda[16], driver[16];
+  const time_t now = time(NULL);
+  strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+  version_text(m->runtime_version, cuda), version_text(m->driver_version, driver);
+  csv_text(f, m->device.name);
+  fprintf(f, ",%s,%s,%s,%d,%d,%d,%d,%d,%s,%.3f\n", driver, cuda, date, r->layer.hidden, r->layer.batch, r->layer.steps, r->image, r->filter, way_names[way],
+          us);
+}
+
+static int time_it(const run *r, output *csv, const machine *m) {
   timed of[WAYS];
   contender turn[WAYS] = {0};
   for (int way = 0; way < r->ways; way++) {
@@ -182,6 +181,8 @@ static int time_it(const run *r, const machine *m) {
   }
   const cudaError_t status = time_in_turns(turn, r->ways, ON_GPU, 1, m);
   if (status) return fprintf(stderr, "timing: %s\n", cudaGetErrorString(status)), 1;
+  if (csv) fputs("gpu,driver,cuda,date,hidden,batch,steps,image,filter,way,us\n", csv->file);
+  for (int way = 0; csv && way < r->ways; way++) write_row(csv->file, r, way, turn[way].median_us, m);
   for (int way = 0; way < r->ways; way++)
     printf("  %-26s %8.1f us, %5.2f a step, %4.2f times as fast as a launch a step\n", way_names[way], turn[way].median_us,
            turn[way].median_us / r->layer.steps, turn[STEPS].median_us / turn[way].median_us);
@@ -189,32 +190,37 @@ static int time_it(const run *r, const machine *m) {
 }
 
 int main(int argc, char **argv) {
-  enum { HIDDEN = 256, BATCH, LENGTH, IMAGE, FILTER, SEED, NO_TIME, HELP };
-  static const struct option table[] = {
-      {"hidden", required_argument, 0, HIDDEN}, {"batch", required_argument, 0, BATCH},   {"steps", required_argument, 0, LENGTH},
-      {"image", required_argument, 0, IMAGE},   {"filter", required_argument, 0, FILTER}, {"seed", required_argument, 0, SEED},
-      {"no-time", no_argument, 0, NO_TIME},     {"help", no_argument, 0, HELP},           {0}};
+  enum { HIDDEN = 256, BATCH, LENGTH, IMAGE, FILTER, SEED, NO_TIME, CSV, HELP };
+  static const struct option table[] = {{"hidden", required_argument, 0, HIDDEN}, {"batch", required_argument, 0, BATCH},
+                                        {"steps", required_argument, 0, LENGTH},  {"image", required_argument, 0, IMAGE},
+                                        {"filter", required_argument, 0, FILTER}, {"seed", required_argument, 0, SEED},
+                                        {"no-time", no_argument, 0, NO_TIME},     {"csv", required_argument, 0, CSV},
+                                        {"help", no_argument, 0, HELP},           {0}};
   static run r = {.image = 1, .filter = 1};
   r.layer.relu = true;
   bool timing = true;
+  const char *csv_path = NULL;
+  output *csv = NULL;
   int option, failed = 0, seed = 1;
   char error[512];
   output_start();
   while (!failed && (option = getopt_long(argc, argv, "", table, NULL)) != -1) switch (option) {
-      case HIDDEN: failed = number("--hidden", optarg, 1024, &r.layer.hidden); break;
-      case BATCH: failed = number("--batch", optarg, 65536, &r.layer.batch); break;
-      case LENGTH: failed = number("--steps", optarg, 65536, &r.layer.steps); break;
-      case IMAGE: failed = number("--image", optarg, 1024, &r.image); break;
-      case FILTER: failed = number("--filter", optarg, 31, &r.filter); break;
-      case SEED: failed = number("--seed", optarg, 1 << 30, &seed); break;
+      case HIDDEN: failed = argument_integer("--hidden", optarg, 1, 1024, &r.layer.hidden); break;
+      case BATCH: failed = argument_integer("--batch", optarg, 1, 65536, &r.layer.batch); break;
+      case LENGTH: failed = argument_integer("--steps", optarg, 1, 65536, &r.layer.steps); break;
+      case IMAGE: failed = argument_integer("--image", optarg, 1, 1024, &r.image); break;
+      case FILTER: failed = argument_integer("--filter", optarg, 1, 31, &r.filter); break;
+      case SEED: failed = argument_integer("--seed", optarg, 1, 1 << 30, &seed); break;
       case NO_TIME: timing = false; break;
+      case CSV: csv_path = optarg; break;
       case HELP: fputs(help_text, stdout); return 0;
       default: return 2;
     }
   if (failed) return failed;
-  if (optind < argc) return bad("recurrent", "options alone (see --help)", argv[optind]);
+  if (optind < argc) return argument_bad("recurrent", "options alone (see --help)", argv[optind]);
   machine m;
   if (machine_open_gpu(&m, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
+  if (csv_path && (!timing || m.device.emulated)) return argument_bad("--csv", "a run that is timed, on a GPU", csv_path);
   if (!r.layer.hidden) r.layer.hidden = m.device.emulated ? 128 : 1024;
   if (!r.layer.batch) r.layer.batch = m.device.emulated ? 9 : 32;
   if (!r.layer.steps) r.layer.steps = m.device.emulated ? 6 : 128;
@@ -240,6 +246,7 @@ int main(int argc, char **argv) {
   if (!one_pixel)
     printf("states of %d x %d pixels, filters of %d x %d: windows reach into other blocks' pixels, so a launch takes one step\n", r.image, r.image, r.filter,
            r.filter);
+  if (csv_path && !(csv = output_open("--csv", csv_path))) return 2;
   printf("%d steps, %d sequences, %d hidden units; a product by %s, a step by %s\n", r.layer.steps, r.layer.batch, hidden, r.of_product->name, r.of_step->name);
   int wrong = 0;
   for (int integers = 1; integers >= 0 && !wrong; integers--) {
@@ -252,6 +259,7 @@ int main(int argc, char **argv) {
       else if (!wrong) printf("  %-26s %.0f %% of the error bound\n", way_names[way], 100 * worst);
     }
   }
-  if (!wrong && timing && !m.device.emulated) wrong = time_it(&r, &m);
+  if (!wrong && timing && !m.device.emulated) wrong = time_it(&r, csv, &m);
+  if (output_close(csv)) wrong = 1;
   return wrong ? 1 : 0;
 }

@@ -210,17 +210,21 @@ conv_buffers graph_view(const conv_graph *g, int operation, const buffer_sets *s
                         .residual = o->residual < 0 ? NULL : buffer_address(sets, set, o->residual)};
 }
 
-cudaError_t graph_launch(const conv_graph *g, const graph_plan *plan, const buffer_sets *sets, int set, cudaStream_t stream) {
+cudaError_t graph_launch_some(const conv_graph *g, const graph_plan *plan, const buffer_sets *sets, int set, int first, int end, cudaStream_t stream) {
   cudaError_t status = cudaSuccess;
-  for (int i = 0; i < g->operations && !status; i++) {
+  for (int i = first; i < end && !status; i++) {
     conv_buffers view[CHAIN_OPERATIONS] = {graph_view(g, i, sets, set)};
     if (plan->kernel[i]) {
       status = plan->kernel[i]->launch(&plan->plan[i], view, stream);
       continue;
     }
-    const int first = i;
-    for (int k = 1; k < plan->chain[first]->count; k++) view[k] = graph_view(g, ++i, sets, set);
-    status = plan->chain[first]->launch(&plan->plan[first], view, stream);
+    const int begin = i;
+    for (int k = 1; k < plan->chain[begin]->count; k++) view[k] = graph_view(g, ++i, sets, set);
+    status = plan->chain[begin]->launch(&plan->plan[begin], view, stream);
   }
   return status;
+}
+
+cudaError_t graph_launch(const conv_graph *g, const graph_plan *plan, const buffer_sets *sets, int set, cudaStream_t stream) {
+  return graph_launch_some(g, plan, sets, set, 0, g->operations, stream);
 }

@@ -67,6 +67,8 @@ void graph_fill(conv_graph *g, uint64_t seed, bool integers);
 buffer_sets graph_buffers(const conv_graph *g, const graph_plan *plan);
 cudaError_t graph_upload(const conv_graph *g, const buffer_sets *sets); /* the inputs into the first set */
 cudaError_t graph_launch(const conv_graph *g, const graph_plan *plan, const buffer_sets *sets, int set, cudaStream_t stream);
+/* Of operations from `first` to before `end`: neither lies within a chain. */
+cudaError_t graph_launch_some(const conv_graph *g, const graph_plan *plan, const buffer_sets *sets, int set, int first, int end, cudaStream_t stream);
 conv_buffers graph_view(const conv_graph *g, int operation, const buffer_sets *sets, int set);
 
 typedef struct graph_verdict {

@@ -26,3 +26,5 @@ void their_graph_close(their_graph *t);
 
 /* A contender's enqueue: all operations, one after the other, on one set. */
 cudaError_t their_graph_enqueue(void *context, int set, cudaStream_t stream);
+/* Of operations from `first` to before `end`. */
+cudaError_t their_graph_enqueue_some(const their_graph *t, int set, int first, int end, cudaStream_t stream);

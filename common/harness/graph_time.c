@@ -55,10 +55,42 @@ static buffer_sets sets_for(const conv_graph *g, const graph_plan *plan, const g
   return buffer_sets_plan_parts(ON_GPU, bytes);
 }
 
+/* A piece by our kernels, or by cuDNN's plans. */
+typedef struct part {
+  const ours *own;
+  const their_graph *theirs;
+  int first, end;
+} part;
+
+static cudaError_t enqueue_part(void *context, int set, cudaStream_t stream) {
+  const part *p = context;
+  if (p->theirs) return their_graph_enqueue_some(p->theirs, set, p->first, p->end, stream);
+  return graph_launch_some(p->own->g, p->own->plan, p->own->sets, set, p->first, p->end, stream);
+}
+
+/* An epilogue that was split off reads a tensor that nobody asked for. */
+static bool split_off(const conv_graph *g, const conv_graph *asked, int i) { return i < g->operations && g->operation[i].x >= asked->tensors; }
+
+static cudaError_t time_pieces(const ours *own, const their_graph *theirs, const conv_graph *asked, const machine *m, graph_figures *f) {
+  const conv_graph *g = own->g;
+  cudaError_t status = cudaSuccess;
+  for (int i = 0, of_asked = 0; i < g->operations && !status;) {
+    const int count = own->plan->chain[i] ? own->plan->chain[i]->count : 1;
+    const int end = i + count + (split_off(g, asked, i + count) ? 1 : 0);
+    part of[2] = {{.own = own, .first = i, .end = end}, {.theirs = theirs, .first = of_asked, .end = of_asked + count}};
+    contender turn[2];
+    for (int k = 0; k < 2; k++) turn[k] = (contender){.enqueue = enqueue_part, .poison = nothing, .check = not_checked, .context = &of[k]};
+    status = time_in_turns(turn, theirs ? 2 : 1, ON_GPU, own->sets->count, m);
+    f->piece[f->pieces++] = (graph_piece){of_asked, count, turn[0].median_us, theirs ? turn[1].median_us : 0};
+    i = end, of_asked += count;
+  }
+  return status;
+}
+
 /* The tensors of the graph as it was asked for are the first of the split one's, with the same numbers. */
-cudaError_t graph_time(const conv_graph *g, const graph_plan *plan, const graph_apart *apart, const conv_graph *asked, double seconds, const machine *m,
-                       graph_figures *f) {
+cudaError_t graph_time(const conv_graph *g, const graph_plan *plan, const conv_graph *asked, const graph_timing *how, const machine *m, graph_figures *f) {
   *f = (graph_figures){0};
+  const graph_apart *apart = how->apart;
   conv_graph before = *asked;
   size_t touched = 0;
   buffer_sets sets = sets_for(g, plan, apart);
@@ -73,7 +105,7 @@ cudaError_t graph_time(const conv_graph *g, const graph_plan *plan, const graph_
   for (int i = 0; i < g->tensors && !status; i++)
     status = buffer_upload(&sets, i, g->tensor[i].host.data); /* what lies between too, for cuDNN's plans one by one */
   if (!status) status = buffer_replicate(&sets);
-  const int none = status ? 1 : their_graph_open(&t, &before, &sets, seconds, m, f->note);
+  const int none = status || !how->cudnn ? 1 : their_graph_open(&t, &before, &sets, how->seconds, m, f->note);
   if (none < 0) status = cudaErrorUnknown;
   ours own[2] = {{.g = g, .plan = plan, .sets = &sets}, {.sets = &sets}};
   contender turn[3] = {{.enqueue = enqueue_ours, .poison = poison_ours, .check = check_ours, .context = &own[0]}};
@@ -88,8 +120,9 @@ cudaError_t graph_time(const conv_graph *g, const graph_plan *plan, const graph_
   f->us = turn[0].median_us, f->min_us = turn[0].min_us;
   f->apart_us = apart ? turn[1].median_us : 0;
   f->cudnn_us = none ? 0 : turn[turns - 1].median_us;
+  if (!status && how->pieces) status = time_pieces(&own[0], none ? NULL : &t, asked, m, f);
   for (int i = 0; i < asked->operations && !none && !status; i++) snprintf(f->cudnn_plans[i], sizeof f->cudnn_plans[i], "%.79s", t.operation[i].tag);
-  their_graph_close(&t);
+  if (how->cudnn) their_graph_close(&t);
   buffer_sets_free(&sets);
   return status;
 }

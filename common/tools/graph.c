@@ -55,7 +55,7 @@ static int verify(conv_graph *g, const graph_plan *plan, uint64_t seed, bool int
 
 static int time_it(const conv_graph *g, const graph_plan *plan, const conv_graph *asked, const machine *m) {
   graph_figures f;
-  const cudaError_t status = graph_time(g, plan, NULL, asked, 0, m, &f);
+  const cudaError_t status = graph_time(g, plan, asked, &(graph_timing){.cudnn = true}, m, &f);
   if (status) return fprintf(stderr, "timing: %s\n", cudaGetErrorString(status)), 1;
   printf("all: %.1f us (min %.1f), floors of the operations %.1f us", f.us, f.min_us, f.floor_us);
   if (f.cudnn_us > 0) {
