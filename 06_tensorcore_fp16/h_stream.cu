@@ -11,7 +11,8 @@
  *           while they leave.
  * Expect:   (before anything ran) 128 filters x 240 pixels x 64 channels x 9 taps want 16 KiB a tap of filters and 45 KiB once of pixels: 190 KiB for 35 M products,
  *           4 TB/s at 800 TFLOP/s: no limit. 700 TFLOP/s where there are tiles for all multiprocessors; less where the last round is not full.
- * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8. Stride 1, no groups; two halo tiles and four taps in shared memory. */
+ * Passes:   fprop; dgrad as 06j (TURNED). Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8. Stride 1, no groups; two halo tiles and four taps in shared memory. */
+#include "03_shared_tiling/turned.h"
 #include "06_tensorcore_fp16/cost.h"
 #include "06_tensorcore_fp16/tiles.cuh"
 #include "common/harness/launch.h"
@@ -71,8 +72,16 @@ static __device__ __forceinline__ corner corner_of(const stream_cut &t, int tile
   return {(tile - of_k * t.tiles_k) * t.filters, (of_k - of_q * t.tiles_q) * t.results.columns, (of_q - of_p * t.tiles_p) * t.rows, of_p * t.results.images};
 }
 
+/* A tap of `rows` filters: a box; or (TURNED), as 06j, boxes of 64 channels under 64 filters, the last tap first. */
+template <bool TURNED>
+static __device__ __forceinline__ void load_filters(const CUtensorMap *filter_tiles, const int (&at)[3], int taps, int rows, ptx_shared to, ptx_shared full) {
+  if (!TURNED) ptx_tensor_load(to, filter_tiles, {at[0], at[1], at[2]}, full);
+  else
+    for (int k = 0; k < rows; k += WGMMA_M) ptx_tensor_load(to + k * ROW, filter_tiles, {at[2] + k, taps - 1 - at[1], at[0]}, full);
+}
+
 /* N: pixels of a product, those between the rows included. */
-template <int N>
+template <int N, bool TURNED>
 __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream_cut t, const __grid_constant__ CUtensorMap halos,
                                                           const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -112,7 +121,7 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
           for (int tap = 0; tap < taps; tap++, s = next_slot(s, t.filter_stages)) {
             ptx_mbarrier_wait(filter_ring.empty + 8 * s.stage, s.parity ^ 1);
             ptx_mbarrier_arrive_expect_tx(filter_ring.full + 8 * s.stage, filter_stage);
-            ptx_tensor_load(filters + s.stage * filter_stage, &filter_tiles, {part * BK, tap, k}, filter_ring.full + 8 * s.stage);
+            load_filters<TURNED>(&filter_tiles, {part * BK, tap, k}, taps, t.filters, filters + s.stage * filter_stage, filter_ring.full + 8 * s.stage);
           }
       }
     return;
@@ -126,7 +135,7 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
   ptx_bar_sync(1, BLOCK); /* barriers and zeros are there */
   ptx_setmaxnreg_inc<224>();
   ptx_griddepcontrol_wait();
-  const int me = role - 1; /* of the consumers */
+  const int me = role - 1, whole = p.C / BK, rest = p.C % BK; /* of the consumers; parts of 64 channels, and what is left */
   const ptx_shared mine = outputs + me * (N * ROW + NOWHERE);
   const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
   slot halo = {0, 0}, s = {0, 0};
@@ -139,7 +148,8 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
       for (int tap = 0; tap < taps; tap++, s = next_slot(s, t.filter_stages)) {
         const ptx_shared a = filters + s.stage * filter_stage + me * t.filters_apart * ROW, b = stages + halo.stage * t.stage + at * ROW;
         ptx_mbarrier_wait(filter_ring.full + 8 * s.stage, s.parity);
-        multiply<false>(sum, a, b);
+        if (part < whole) multiply<false, TURNED>(sum, a, b);
+        else multiply_some<false, TURNED>(sum, a, b, rest);
         if (part + tap > 0) {
           ptx_wgmma_wait<1>(); /* the tap before is done: its filters, and with a part's last tap its pixels */
           if (first_lane) ptx_mbarrier_arrive(filter_ring.empty + 8 * before);
@@ -172,12 +182,14 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
 
 typedef struct instance {
   int n;
-  void (*kernel)(conv_problem p, stream_cut t, CUtensorMap halos, CUtensorMap filter_tiles, CUtensorMap results);
+  void (*kernel[2])(conv_problem p, stream_cut t, CUtensorMap halos, CUtensorMap filter_tiles, CUtensorMap results); /* as they lie, turned */
 } instance;
 
 /* The first that is enough. */
-#define ROW_OF(N) \
-  { N, stream_kernel<N> }
+#define ROW_OF(N)                                          \
+  {                                                        \
+    N, { stream_kernel<N, false>, stream_kernel<N, true> } \
+  }
 static const instance instances[] = {ROW_OF(56),  ROW_OF(64),  ROW_OF(80),  ROW_OF(96),  ROW_OF(104), ROW_OF(112), ROW_OF(120), ROW_OF(128), ROW_OF(144),
                                      ROW_OF(160), ROW_OF(176), ROW_OF(192), ROW_OF(208), ROW_OF(216), ROW_OF(232), ROW_OF(248), ROW_OF(256)};
 
@@ -189,6 +201,7 @@ static const instance *instance_for(int positions) {
 
 typedef struct stream_plan {
   CUtensorMap halos, filter_tiles, results;
+  conv_problem problem; /* the convolution that the pass is */
   const instance *row;
   stream_cut cut;
   int blocks, shared;
@@ -196,14 +209,15 @@ typedef struct stream_plan {
 
 static int parts_of(int all, int part) { return (all + part - 1) / part; }
 static int largest(int a, int b) { return a > b ? a : b; }
+static int smaller(int a, int b) { return a < b ? a : b; }
 
 static int positions_of(const result_rows *r) { return ((r->images - 1) * r->halo + r->rows - 1) * r->pitch + r->columns; }
 
 /* The cut into `columns` and `rows` and images; false: it fits into no product, or not into shared memory. */
-static bool try_cut(const conv_problem *p, const conv_device *device, int columns, int rows, int images, stream_cut *t) {
+static bool try_cut(const conv_problem *p, const conv_device *device, int filters, int columns, int rows, int images, stream_cut *t) {
   const int reach_h = (p->R - 1) * p->dil_h, reach_w = (p->S - 1) * p->dil_w;
-  t->filters = p->K > WGMMA_M ? CONSUMERS * WGMMA_M : WGMMA_M;
-  t->filters_apart = p->K > WGMMA_M ? WGMMA_M : 0, t->rows_apart = p->K > WGMMA_M ? 0 : rows, t->rows = rows + (CONSUMERS - 1) * t->rows_apart;
+  const bool same = filters == WGMMA_M; /* for both consumers */
+  t->filters = filters, t->filters_apart = same ? 0 : WGMMA_M, t->rows_apart = same ? rows : 0, t->rows = rows + (CONSUMERS - 1) * t->rows_apart;
   result_rows *r = &t->results;
   *r = {columns, rows, columns + reach_w, t->rows + reach_h, images, 0, 0};
   /* What is padding on the right of a row is padding on the left of the next one, and so it is below and above. */
@@ -224,46 +238,66 @@ static bool try_cut(const conv_problem *p, const conv_device *device, int column
   return true;
 }
 
-/* What a cut costs, in clocks (cost.h). Filters, which all multiprocessors want at the same time, arrive at 50 bytes a clock, not at 70; and what is copied under
- * products is not free: of cuts with as many products the one with the smaller halo. */
-static double cost_of(const conv_problem *p, const stream_cut *t, int sm_count) {
-  const int n = instance_for(positions_of(&t->results))->n, taps = p->R * p->S, halo = t->results.pitch * t->results.halo * t->results.images * ROW;
-  const double products = 2 * CONSUMERS * n, copies = (t->filters * ROW + halo / taps) / 50.0;
-  return parts_of(t->tiles, sm_count) * (taps * t->parts_c * (fmax(products, copies) + 0.1 * fmin(products, copies)) + clocks_of_end(n));
-}
-
-/* The cheapest one. */
-static bool best_cut(const conv_problem *p, const conv_device *device, stream_cut *best) {
-  double least = INFINITY;
-  for (int strips = 1; strips <= p->Q; strips++) {
-    const int columns = parts_of(p->Q, strips);
-    if (strips > 1 && columns == parts_of(p->Q, strips - 1)) continue;
-    for (int parts = 1; parts <= p->P; parts++) {
-      const int rows = parts_of(p->P, parts);
-      if (parts > 1 && rows == parts_of(p->P, parts - 1)) continue;
-      for (int images = 1; images <= (strips * parts == 1 && p->K > WGMMA_M ? p->N : 1); images++) {
-        stream_cut t;
-        if (!try_cut(p, device, columns, rows, images, &t)) break;
-        const double cost = cost_of(p, &t, device->sm_count);
-        if (cost < least) least = cost, *best = t;
-      }
-    }
-  }
-  return least < INFINITY;
-}
-
-static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
-  const conv_problem *p = &o->problem;
-  if (device->arch / 10 != 9) return "wgmma: only compute capability 9.0 has it";
+static const char *unsupported(const conv_problem *p) {
   if (p->groups > 1) return "groups";
   if (p->C % CHUNK != 0 || p->K % CHUNK != 0) return "C or K is no multiple of 8";
   if (p->stride_h > 1 || p->stride_w > 1) return "a stride";
-  const char *why = plain_unsupported(p, device);
+  return NULL;
+}
+
+/* What a cut costs, in clocks (cost.h). Filters, which all multiprocessors want at the same time, arrive at 50 bytes a clock, not at 70; and what is copied under
+ * products is not free: of cuts with as many products the one with the smaller halo. */
+static double cost_of(const conv_problem *p, const stream_cut *t, int sm_count) {
+  const int n = instance_for(positions_of(&t->results))->n, taps = p->R * p->S, rows = t->results.pitch * t->results.halo * t->results.images;
+  double tile = clocks_of_end(n);
+  for (int part = 0; part < t->parts_c; part++) {
+    const int channels = smaller(p->C - part * BK, BK);
+    const double products = 2 * CONSUMERS * n * parts_of(channels, 16) / 4.0,
+                 copies = fmax((t->filters + (double)rows / taps) * ((int)ROW / 50.0), channels % 16 ? 20.0 * rows / taps : 0);
+    tile += taps * (fmax(products, copies) + 0.1 * fmin(products, copies));
+  }
+  return clocks_of_rounds(p, parts_of(t->tiles, sm_count), tile);
+}
+
+/* The cheapest one's clocks; there may be none. */
+static double best_cut(const conv_problem *p, const conv_device *device, stream_cut *best) {
+  double least = INFINITY;
+  if ((p->R - 1) * (int64_t)p->dil_h > 255 || (p->S - 1) * (int64_t)p->dil_w > 255) return least;
+  for (int filters = p->K > WGMMA_M ? CONSUMERS * WGMMA_M : WGMMA_M; filters >= WGMMA_M; filters -= WGMMA_M)
+    for (int strips = 1; strips <= p->Q; strips++) {
+      const int columns = parts_of(p->Q, strips);
+      if (strips > 1 && columns == parts_of(p->Q, strips - 1)) continue;
+      for (int parts = 1; parts <= p->P; parts++) {
+        const int rows = parts_of(p->P, parts);
+        if (parts > 1 && rows == parts_of(p->P, parts - 1)) continue;
+        for (int images = 1; images <= (strips * parts == 1 && filters > WGMMA_M ? p->N : 1); images++) {
+          stream_cut t;
+          if (!try_cut(p, device, filters, columns, rows, images, &t)) break;
+          const double cost = cost_of(p, &t, device->sm_count);
+          if (cost < least) least = cost, *best = t;
+        }
+      }
+    }
+  return least;
+}
+
+extern "C" double stream_window_clocks(const conv_problem *p, const conv_device *device) {
+  stream_cut t;
+  return unsupported(p) ? INFINITY : best_cut(p, device, &t);
+}
+
+static const char *plan_stream(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *given = &o->problem;
+  const bool turned = o->pass == PASS_DGRAD;
+  if (device->arch / 10 != 9) return "wgmma: only compute capability 9.0 has it";
+  const char *why = unsupported(given);
+  if (!why) why = plain_unsupported(given, device);
   if (why) return why;
   stream_plan *mine = plan_data<stream_plan>(plan);
+  const conv_problem *p = &mine->problem;
+  mine->problem = turned_pass(o).p;
   stream_cut *t = &mine->cut;
-  if ((p->R - 1) * (int64_t)p->dil_h > 255 || (p->S - 1) * (int64_t)p->dil_w > 255 || !best_cut(p, device, t))
-    return "a tile with its halo does not fit in shared memory";
+  if (best_cut(p, device, t) == INFINITY) return "a tile with its halo does not fit in shared memory";
   const result_rows *r = &t->results;
   mine->row = instance_for(positions_of(r));
   mine->shared = HALOS * t->stage + t->filter_stages * t->filters * ROW + CONSUMERS * (mine->row->n * ROW + NOWHERE);
@@ -272,24 +306,31 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
                    y_size[4] = {(cuuint64_t)p->K, (cuuint64_t)p->Q, (cuuint64_t)p->P, (cuuint64_t)p->N};
   const cuuint32_t x_box[4] = {BK, (cuuint32_t)r->pitch, (cuuint32_t)r->halo, (cuuint32_t)r->images},
                    y_box[4] = {WGMMA_M, (cuuint32_t)r->columns, (cuuint32_t)r->rows, (cuuint32_t)r->images};
-  why = map_tiles(plan, &mine->halos, "x", 4, x_size, x_box);
-  if (!why) why = map_filters(plan, &mine->filter_tiles, p, t->filters);
-  if (!why) why = map_tiles(plan, &mine->results, "y", 4, y_size, y_box);
+  why = map_tiles(plan, &mine->halos, turned ? "dy" : "x", 4, x_size, x_box);
+  if (!why) why = map_filters(plan, &mine->filter_tiles, given, turned ? WGMMA_M : t->filters);
+  if (!why) why = map_tiles(plan, &mine->results, turned ? "dx" : "y", 4, y_size, y_box);
   if (why) return why;
   snprintf(plan->words, sizeof plan->words, "%d x %d x %d pixels a tile: products of %d, %d tiles", r->images, r->rows, r->columns, mine->row->n, t->tiles);
-  const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel, (size_t)mine->shared);
+  const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel[turned], (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
 
-static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+static cudaError_t launch_stream(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const stream_plan *mine = plan_data<stream_plan>(plan);
+  const bool turned = plan->operation.pass == PASS_DGRAD;
   CUtensorMap halos, filter_tiles, results;
-  cudaError_t status = map_at(&halos, &mine->halos, b->x);
+  cudaError_t status = map_at(&halos, &mine->halos, turned ? b->y : b->x);
   if (!status) status = map_at(&filter_tiles, &mine->filter_tiles, b->w);
-  if (!status) status = map_at(&results, &mine->results, b->y);
+  if (!status) status = map_at(&results, &mine->results, turned ? b->x : b->y);
   if (status) return status;
-  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->row->kernel,
-                       plan->operation.problem, mine->cut, halos, filter_tiles, results);
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true},
+                       mine->row->kernel[turned], mine->problem, mine->cut, halos, filter_tiles, results);
 }
 
-NHWC_ROW(stream_window_fprop, "06h", "filters stream past a halo tile, any C and K", PASS_FPROP, 90, plan_fprop, launch_fprop, growth_steps);
+static double growth_stream_dgrad(const conv_problem *p, bool random) {
+  const conv_problem turned = turned_dgrad(p).p;
+  return growth_steps(&turned, random);
+}
+
+NHWC_ROW(stream_window_fprop, "06h", "filters stream past a halo tile, any C and K", PASS_FPROP, 90, plan_stream, launch_stream, growth_steps);
+NHWC_ROW(stream_window_dgrad, "06h", "filters stream past a halo tile, any C and K", PASS_DGRAD, 90, plan_stream, launch_stream, growth_stream_dgrad);

@@ -4,9 +4,9 @@
 #include "common/harness/registry.h"
 
 extern const kernel_source sources_06[]; /* written when the step is built */
-extern const conv_kernel wmma_fprop, mma_fprop, wgmma_fprop, tma_fprop, roles_fprop, persistent_fprop, resident_fprop, stream_window_fprop, few_fprop,
-    split_dgrad, resident_dgrad, persistent_dgrad, dense_wgrad, strided_dgrad, window_wgrad, pair_wgrad, toeplitz_fprop, toeplitz_dgrad, tensor_wgrad,
-    first_fprop, first_wgrad, groups_fprop, groups_dgrad, groups_wgrad, patches_fprop, patches_dgrad, patches_wgrad;
+extern const conv_kernel wmma_fprop, mma_fprop, wgmma_fprop, tma_fprop, roles_fprop, persistent_fprop, resident_fprop, stream_window_fprop, stream_window_dgrad,
+    few_fprop, split_dgrad, resident_dgrad, persistent_dgrad, dense_wgrad, strided_dgrad, window_wgrad, pair_wgrad, toeplitz_fprop, toeplitz_dgrad,
+    tensor_wgrad, first_fprop, first_wgrad, groups_fprop, groups_dgrad, groups_wgrad, patches_fprop, patches_dgrad, patches_wgrad;
 
 /* Depthwise layers: where a warp of plain FMAs (step 04) has not less to set up. */
 static bool not_narrow(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
@@ -32,6 +32,17 @@ static bool window_pays_dgrad(const conv_problem *p, conv_pass pass, const conv_
 static bool window_pays_wgrad(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   return p->C <= 64 && window_pays(p, pass, device, random);
 }
+/* A window of any size, by the estimates: 06f's copies of each tap, or 06h's halo tiles. */
+static bool stream_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)pass, (void)random;
+  int split;
+  persistent_tile tile;
+  return p->R * p->S > 1 && stream_window_clocks(p, device) < fmin(best_split(p, device->sm_count, &split), best_persistent(p, device->sm_count, &tile));
+}
+static bool stream_pays_dgrad(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  const conv_problem turned = turned_dgrad(p).p;
+  return p->stride_h * p->stride_w == 1 && stream_pays(&turned, pass, device, random);
+}
 static bool few_tiles(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)random;
   const conv_problem turned = turned_dgrad(p).p, *of = pass == PASS_DGRAD ? &turned : p;
@@ -50,10 +61,11 @@ static bool few_a_group(const conv_problem *p, conv_pass pass, const conv_device
   return p->groups > 1 && p->C > p->groups && p->C / p->groups <= 64;
 }
 
-static const conv_kernel *const kernels[] = {
-    &wmma_fprop,     &mma_fprop,   &wgmma_fprop,      &tma_fprop,     &roles_fprop,  &persistent_fprop, &resident_fprop, &stream_window_fprop, &few_fprop,
-    &resident_dgrad, &split_dgrad, &persistent_dgrad, &strided_dgrad, &dense_wgrad,  &window_wgrad,     &pair_wgrad,     &toeplitz_fprop,      &toeplitz_dgrad,
-    &tensor_wgrad,   &first_fprop, &first_wgrad,      &groups_fprop,  &groups_dgrad, &groups_wgrad,     &patches_fprop,  &patches_dgrad,       &patches_wgrad};
+static const conv_kernel *const kernels[] = {&wmma_fprop,       &mma_fprop,           &wgmma_fprop,   &tma_fprop,      &roles_fprop,         &persistent_fprop,
+                                             &resident_fprop,   &stream_window_fprop, &few_fprop,     &resident_dgrad, &stream_window_dgrad, &split_dgrad,
+                                             &persistent_dgrad, &strided_dgrad,       &dense_wgrad,   &window_wgrad,   &pair_wgrad,          &toeplitz_fprop,
+                                             &toeplitz_dgrad,   &tensor_wgrad,        &first_fprop,   &first_wgrad,    &groups_fprop,        &groups_dgrad,
+                                             &groups_wgrad,     &patches_fprop,       &patches_dgrad, &patches_wgrad};
 static const conv_choice rule[] = {
     {&toeplitz_fprop, not_narrow, "depthwise: filters above 3x3, or more than 14 columns"},
     {&toeplitz_dgrad, wide_no_stride, "depthwise: stride 1, and filters above 3x3 or 100 columns and more"},
@@ -67,10 +79,11 @@ static const conv_choice rule[] = {
     {&groups_dgrad, few_a_group, "groups of 2 to 64 channels: where it can"},
     {&groups_wgrad, few_a_group, "groups of 2 to 64 channels: where it can"},
     {&resident_fprop, window_pays, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},
-    {&stream_window_fprop, window_pays, "such layers, if they have more channels, their filters do not fit in shared memory or their rows not into a product"},
+    {&stream_window_fprop, stream_pays, "where a window that slides over halo tiles is estimated to take less clocks than 06f and 06i"},
     {&few_fprop, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 06f"},
     {&persistent_fprop, NULL, "where it can"},
     {&resident_dgrad, window_pays_dgrad, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},
+    {&stream_window_dgrad, stream_pays_dgrad, "where a window that slides over halo tiles is estimated to take less clocks than 06j and 06i"},
     {&split_dgrad, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 06j"},
     {&persistent_dgrad, NULL, "where it can"},
     {&strided_dgrad, NULL, "where it can"},

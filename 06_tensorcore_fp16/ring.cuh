@@ -24,10 +24,12 @@ static __device__ __forceinline__ void ring_begin(const ring &r, int stages, int
  * four stages and more: then nobody is two rounds behind, where a parity would be taken for that of another round. */
 static constexpr int PRODUCERS = 4;
 
-/* At the begin, by all lanes: warp 0 made the barriers, and need not wait for them. */
+/* At the begin, by all lanes: warp 0 made the barriers, and need not wait for them. A barrier of their own for the other three: compute-sanitizer takes two places that wait at
+ * the same one for a divergent block. */
 static __device__ __forceinline__ void producers_begin(int warp, int block) {
-  if (warp == 0) ptx_bar_arrive(1, block);
-  else ptx_bar_sync(1, block);
+  ptx_bar_arrive(1, block);
+  if (warp == 0) ptx_bar_arrive(15, PRODUCERS * 32);
+  else ptx_bar_sync(15, PRODUCERS * 32);
 }
 
 /* Is this step a producer's own? turn: how many are others'. */
@@ -83,6 +85,19 @@ template <bool FIRST, bool TURNED = false, int M, int SUMS> static __device__ __
       if (FIRST && l == 0) ptx_wgmma<TURNED, 0, 0>(sum[i], of_a + i * WGMMA_M * CHUNKS, of_b);
       else ptx_wgmma<TURNED>(sum[i], of_a + i * WGMMA_M * CHUNKS + l * NEXT, of_b + l);
     }
+  ptx_wgmma_commit();
+}
+
+/* The same, of fewer channels than a step has: 16 at a time, as long as there are any. */
+template <bool FIRST, bool TURNED = false, int SUMS>
+static __device__ __forceinline__ void multiply_some(float (&sum)[1][SUMS], ptx_shared a, ptx_shared b, int channels) {
+  constexpr int NEXT = TURNED ? CHUNK * CHUNKS : 1;
+  ptx_wgmma_fence();
+  const unsigned long long of_a = ptx_wgmma_descriptor(a, TURNED ? WGMMA_M * ROW : 16, 8 * ROW, PTX_SWIZZLE_128);
+  const unsigned long long of_b = ptx_wgmma_descriptor(b, 16, 8 * ROW, PTX_SWIZZLE_128);
+  if (FIRST) ptx_wgmma<TURNED, 0, 0>(sum[0], of_a, of_b);
+#pragma unroll 1
+  for (int l = FIRST ? 2 : 0; l * CHUNK < channels; l += 2) ptx_wgmma<TURNED>(sum[0], of_a + l * NEXT, of_b + l);
   ptx_wgmma_commit();
 }
 

@@ -63,23 +63,27 @@ static int drift_of(const conv_graph *g, bool use_gpu, graph_verdict *v) {
       status = -1;
       break;
     }
+#pragma omp parallel for if (y->count >= TENSOR_THREADS)
     for (int64_t k = 0; k < y->count; k++) tensor_set(y, k, reference.value[k]);
     reference_free(&reference);
   }
   const int last = own.operation[own.operations - 1].y;
-  for (int64_t k = 0; k < own.tensor[last].host.count && !status; k++) {
+  const int64_t count = status ? 0 : own.tensor[last].host.count;
+  int64_t not_numbers = 0;
+#pragma omp parallel for reduction(max : most, off) reduction(+ : not_numbers) if (count >= TENSOR_THREADS)
+  for (int64_t k = 0; k < count; k++) {
     const double want = tensor_get(&own.tensor[last].host, k), got = tensor_get(&g->tensor[last].host, k);
-    most = fmax(most, fabs(want));
-    if (!(fabs(got - want) <= off) && !isnan(off)) off = fabs(got - want); /* a NaN stays */
+    most = fmax(most, fabs(want)), off = fmax(off, fabs(got - want));
+    not_numbers += isnan(got - want);
   }
-  v->drift = most > 0 ? off / most : off;
+  v->drift = not_numbers ? NAN : most > 0 ? off / most : off;
   for (int i = 0; i < own.tensors; i++)
     if (own.tensor[i].use != USE_IN) tensor_free(&own.tensor[i].host);
   return status;
 }
 
 /* What of an operation's result depends on what its input may be off by: off [as x], spread [as y]. Returns 0, or -1 with a line. */
-static int spread_of(const conv_graph *g, int i, const float *off, float **spread, char error[GRAPH_ERROR]) {
+static int spread_of(const conv_graph *g, int i, const float *off, bool use_gpu, float **spread, char error[GRAPH_ERROR]) {
   const graph_operation *o = &g->operation[i];
   conv_operation plain = o->what;
   plain.epilogue = (conv_epilogue){0};
@@ -89,16 +93,19 @@ static int spread_of(const conv_graph *g, int i, const float *off, float **sprea
     const conv_tensor *filters = host_of(g, o->w);
     w = *filters, w.dtype = DTYPE_FP32;
     if (tensor_alloc(&w)) return snprintf(error, GRAPH_ERROR, "no host memory for the bound of operation %d", i + 1), -1;
+#pragma omp parallel for if (w.count >= TENSOR_THREADS)
     for (int64_t k = 0; k < w.count; k++) tensor_set(&w, k, fabs((double)tensor_get(filters, k)));
   }
   const epilogue_data none = {0};
   conv_reference reference;
-  int status = operation_reference(&reference, &plain, &x, o->w >= 0 ? &w : NULL, &none, false, false, error, GRAPH_ERROR);
+  int status = operation_reference(&reference, &plain, &x, o->w >= 0 ? &w : NULL, &none, false, use_gpu, error, GRAPH_ERROR);
   if (o->w >= 0) tensor_free(&w);
   if (status) return -1;
   *spread = malloc((size_t)reference.shape.count * sizeof **spread);
   if (*spread == NULL) status = (snprintf(error, GRAPH_ERROR, "no host memory for the bound of operation %d", i + 1), -1);
-  for (int64_t k = 0; k < reference.shape.count && !status; k++) {
+  const int64_t count = status ? 0 : reference.shape.count;
+#pragma omp parallel for if (count >= TENSOR_THREADS)
+  for (int64_t k = 0; k < count; k++) {
     const double scale = o->scale >= 0 ? tensor_get(host_of(g, o->scale), k % reference.shape.dim[1]) : 1; /* NHWC: channels are last */
     (*spread)[k] = epilogue_scale(&o->what.epilogue, reference.value[k], scale, 0, 0);
   }
@@ -111,6 +118,7 @@ static int put_inside(const conv_graph *g, int i, const conv_reference *referenc
   conv_tensor *y = (conv_tensor *)host_of(g, g->operation[i].y);
   *off = malloc((size_t)y->count * sizeof **off);
   if (*off == NULL) return snprintf(error, GRAPH_ERROR, "no host memory for the bound of operation %d", i + 1), -1;
+#pragma omp parallel for if (y->count >= TENSOR_THREADS)
   for (int64_t k = 0; k < y->count; k++) {
     tensor_set(y, k, reference->value[k]);
     (*off)[k] =
@@ -141,9 +149,11 @@ static bool judge(const conv_graph *g, const graph_plan *plan, int i, bool integ
   const int factor = k && k->exact_factor ? k->exact_factor : 1;
   const char *why = NULL;
   float *spread = NULL;
-  bool failed = *off && spread_of(g, i, *off, &spread, v->note);
+  bool failed = *off && spread_of(g, i, *off, use_gpu, &spread, v->note);
   free(*off), *off = NULL;
-  for (int64_t e = 0; spread && !failed && e < reference.shape.count; e++) reference.scale[e] += round_scale(spread[e] / rule.growth);
+  const int64_t count = spread && !failed ? reference.shape.count : 0;
+#pragma omp parallel for if (count >= TENSOR_THREADS)
+  for (int64_t e = 0; e < count; e++) reference.scale[e] += round_scale(spread[e] / rule.growth);
   free(spread);
   if (integers && (factor < 0 || epilogue_exact_factor(&o->what.epilogue) == 0)) why = "integers do not stay integers";
   if (!why && integers && (double)reference.largest_scale * factor >= 0x1p24) why = "integers grow past 2^24";
