@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
   ptx_bar_sync(1, BLOCK); /* barriers and zeros are there */
   ptx_setmaxnreg_inc<224>();
   ptx_griddepcontrol_wait();
-  const int me = role - 1, whole = p.C / BK, rest = p.C % BK; /* of the consumers; parts of 64 channels, and what is left */
+  const int me = role - 1; /* of the consumers */
   const ptx_shared mine = outputs + me * (N * ROW + NOWHERE);
   const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
   slot halo = {0, 0}, s = {0, 0};
@@ -148,8 +148,11 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
       for (int tap = 0; tap < taps; tap++, s = next_slot(s, t.filter_stages)) {
         const ptx_shared a = filters + s.stage * filter_stage + me * t.filters_apart * ROW, b = stages + halo.stage * t.stage + at * ROW;
         ptx_mbarrier_wait(filter_ring.full + 8 * s.stage, s.parity);
-        if (part < whole) multiply<false, TURNED>(sum, a, b);
-        else multiply_some<false, TURNED>(sum, a, b, rest);
+        const int channels = p.C - part * BK;
+        if (channels > 48) multiply<false, TURNED, 64>(sum, a, b);
+        else if (channels > 32) multiply<false, TURNED, 48>(sum, a, b);
+        else if (channels > 16) multiply<false, TURNED, 32>(sum, a, b);
+        else multiply<false, TURNED, 16>(sum, a, b);
         if (part + tap > 0) {
           ptx_wgmma_wait<1>(); /* the tap before is done: its filters, and with a part's last tap its pixels */
           if (first_lane) ptx_mbarrier_arrive(filter_ring.empty + 8 * before);

@@ -72,32 +72,21 @@ static __device__ __forceinline__ void load_step(const conv_problem &p, const ti
 }
 
 /* Asks for the products of a step: 64 M rows of a, 2 SUMS of b. The first ones of a tile do not add to what was there. TURNED: a lies transposed, so that the next 16
- * to reduce are not two chunks further, but 16 rows. */
-template <bool FIRST, bool TURNED = false, int M, int SUMS> static __device__ __forceinline__ void multiply(float (&sum)[M][SUMS], ptx_shared a, ptx_shared b) {
+ * to reduce are not two chunks further, but 16 rows. CHANNELS: all that the step has, a
+ * multiple of 16. */
+template <bool FIRST, bool TURNED = false, int CHANNELS = BK, int M, int SUMS>
+static __device__ __forceinline__ void multiply(float (&sum)[M][SUMS], ptx_shared a, ptx_shared b) {
   constexpr int NEXT = TURNED ? CHUNK * CHUNKS : 1; /* from a chunk to the next, in a's descriptor */
   ptx_wgmma_fence();
   const unsigned long long of_a = ptx_wgmma_descriptor(a, TURNED ? WGMMA_M * ROW : 16, 8 * ROW, PTX_SWIZZLE_128);
   const unsigned long long of_b = ptx_wgmma_descriptor(b, 16, 8 * ROW, PTX_SWIZZLE_128);
 #pragma unroll
-  for (int l = 0; l < CHUNKS; l += 2) /* 16 channels */
+  for (int l = 0; l < CHANNELS / CHUNK; l += 2) /* 16 channels */
 #pragma unroll
     for (int i = 0; i < M; i++) {
       if (FIRST && l == 0) ptx_wgmma<TURNED, 0, 0>(sum[i], of_a + i * WGMMA_M * CHUNKS, of_b);
       else ptx_wgmma<TURNED>(sum[i], of_a + i * WGMMA_M * CHUNKS + l * NEXT, of_b + l);
     }
-  ptx_wgmma_commit();
-}
-
-/* The same, of fewer channels than a step has: 16 at a time, as long as there are any. */
-template <bool FIRST, bool TURNED = false, int SUMS>
-static __device__ __forceinline__ void multiply_some(float (&sum)[1][SUMS], ptx_shared a, ptx_shared b, int channels) {
-  constexpr int NEXT = TURNED ? CHUNK * CHUNKS : 1;
-  ptx_wgmma_fence();
-  const unsigned long long of_a = ptx_wgmma_descriptor(a, TURNED ? WGMMA_M * ROW : 16, 8 * ROW, PTX_SWIZZLE_128);
-  const unsigned long long of_b = ptx_wgmma_descriptor(b, 16, 8 * ROW, PTX_SWIZZLE_128);
-  if (FIRST) ptx_wgmma<TURNED, 0, 0>(sum[0], of_a, of_b);
-#pragma unroll 1
-  for (int l = FIRST ? 2 : 0; l * CHUNK < channels; l += 2) ptx_wgmma<TURNED>(sum[0], of_a + l * NEXT, of_b + l);
   ptx_wgmma_commit();
 }
 
