@@ -14,44 +14,12 @@
  * Passes:   fprop; dgrad as 06j (TURNED). Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8. Stride 1, no groups; two halo tiles and four taps in shared memory. */
 #include "03_shared_tiling/turned.h"
 #include "06_tensorcore_fp16/cost.h"
+#include "06_tensorcore_fp16/packed.cuh"
 #include "06_tensorcore_fp16/tiles.cuh"
 #include "common/harness/launch.h"
 
 static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS;
 static constexpr int HALOS = 2, FILTERS = 4 /* stages at least */, MOST_FILTERS = 12, MOST_N = 256, NOWHERE = 16 * ROW;
-
-/* Where a tile's results lie: `columns` of every `pitch` positions are outputs, `rows` times for each of the images, whose halos are `halo` rows apart. */
-typedef struct result_rows {
-  int columns, rows, pitch, halo, images;
-  unsigned of_pitch, of_halo; /* 2^16 / pitch and / halo, rounded up: positions are below 2^8, and the products of both below 2^16 */
-} result_rows;
-
-/* The output at a position, counted without what lies between; -1: none. */
-static __device__ __forceinline__ int output_at(const result_rows &t, int position) {
-  const int line = position * t.of_pitch >> 16, column = position - line * t.pitch, image = line * t.of_halo >> 16, row = line - image * t.halo;
-  return column < t.columns && row < t.rows && image < t.images ? (image * t.rows + row) * t.columns + column : -1;
-}
-
-/* Sums [64 filters][N positions] to shared memory, [output][64 filters] of halves, swizzled. What is no output goes to the 16 rows at `nowhere`. */
-template <int N> static __device__ __forceinline__ void put_outputs(const result_rows &t, const float (&sum)[N / 2], ptx_shared outputs, ptx_shared nowhere) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, chunk = 2 * warp + lane / 8 % 2; /* 8 filters are 16 bytes */
-#pragma unroll
-  for (int j = 0; j + 1 < N / 8; j += 2) { /* two times eight positions, 16 filters */
-    unsigned part[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) part[i] = two_halves(sum[4 * (j + i / 2) + 2 * (i % 2)], sum[4 * (j + i / 2) + 2 * (i % 2) + 1]);
-    const int output = output_at(t, 8 * (j + lane / 16) + lane % 8);
-    ptx_stmatrix_x4_trans(output < 0 ? nowhere + swizzled(lane % 8 + lane / 16 * 8, chunk) : outputs + swizzled(output, chunk), part);
-  }
-  if (N / 8 % 2 == 1) {
-    constexpr int j = N / 8 - 1;
-    unsigned part[2];
-#pragma unroll
-    for (int i = 0; i < 2; i++) part[i] = two_halves(sum[4 * j + 2 * i], sum[4 * j + 2 * i + 1]);
-    const int output = output_at(t, 8 * j + lane % 8);
-    ptx_stmatrix_x2_trans(output < 0 ? nowhere + swizzled(lane % 8, chunk) : outputs + swizzled(output, chunk), part);
-  }
-}
 
 /* A tile of y: 128 filters, half of them for each consumer; or, where there are only 64, twice the rows, half of them for each. A consumer's results are `rows` rows
  * by `columns` columns of one image, or of `images` if those are all there are; with its halo a tile has `pitch` columns and `halo` rows an image. */
@@ -62,9 +30,8 @@ typedef struct stream_cut {
   int tiles_q, tiles_p, tiles_k, tiles, parts_c, filter_stages, stage; /* stage: bytes of a halo stage */
 } stream_cut;
 
-/* Where a tile begins. */
 typedef struct corner {
-  int k, q, p, n;
+  int k, q, p, n; /* where a tile begins */
 } corner;
 
 static __device__ __forceinline__ corner corner_of(const stream_cut &t, int tile) {
@@ -78,6 +45,32 @@ static __device__ __forceinline__ void load_filters(const CUtensorMap *filter_ti
   if (!TURNED) ptx_tensor_load(to, filter_tiles, {at[0], at[1], at[2]}, full);
   else
     for (int k = 0; k < rows; k += WGMMA_M) ptx_tensor_load(to + k * ROW, filter_tiles, {at[2] + k, taps - 1 - at[1], at[0]}, full);
+}
+
+/* Where a consumer is: its filters in the first stage, the pixels of the part's first tap; bytes of a stage; the stages before, of filters and of pixels; the next. */
+typedef struct consumer {
+  ptx_shared filters, pixels;
+  int filter_stage, before, halo_before;
+  slot next;
+} consumer;
+
+/* All taps of a part. CHANNELS: no more are there. */
+template <bool TURNED, int CHANNELS, int SUMS>
+static __device__ __forceinline__ void multiply_part(float (&sum)[1][SUMS], const conv_problem &p, const stream_cut &t, consumer *w, int part,
+                                                     const ring &filter_ring, const ring &pixel_ring) {
+  const bool first_lane = threadIdx.x % 32 == 0;
+  int column = 0, at = 0; /* of the tap: its column, and where its pixels begin */
+  for (int tap = 0; tap < p.R * p.S; tap++, w->next = next_slot(w->next, t.filter_stages)) {
+    ptx_mbarrier_wait(filter_ring.full + 8 * w->next.stage, w->next.parity);
+    multiply<false, TURNED, CHANNELS>(sum, w->filters + w->next.stage * w->filter_stage, w->pixels + at * ROW);
+    if (part + tap > 0) {
+      ptx_wgmma_wait<1>(); /* the tap before is done: its filters, and with a part's last tap its pixels */
+      if (first_lane) ptx_mbarrier_arrive(filter_ring.empty + 8 * w->before);
+      if (first_lane && tap == 0) ptx_mbarrier_arrive(pixel_ring.empty + 8 * w->halo_before);
+    }
+    w->before = w->next.stage, at += p.dil_w, column++;
+    if (column == p.S) column = 0, at += p.dil_h * t.results.pitch - p.S * p.dil_w;
+  }
 }
 
 /* N: pixels of a product, those between the rows included. */
@@ -141,30 +134,19 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
   slot halo = {0, 0}, s = {0, 0};
   for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
     float sum[1][N / 2] = {};
-    int before = 0, halo_before = 0;
+    consumer w = {filters + me * t.filters_apart * ROW, 0, filter_stage, 0, 0, s};
     for (int part = 0; part < t.parts_c; part++, halo = next_slot(halo, HALOS)) {
-      int column = 0, at = me * t.rows_apart * t.results.pitch; /* of the tap: its column, and where its pixels begin */
+      const int channels = p.C - part * BK;
+      w.pixels = stages + halo.stage * t.stage + me * t.rows_apart * t.results.pitch * ROW;
       ptx_mbarrier_wait(pixel_ring.full + 8 * halo.stage, halo.parity);
-      for (int tap = 0; tap < taps; tap++, s = next_slot(s, t.filter_stages)) {
-        const ptx_shared a = filters + s.stage * filter_stage + me * t.filters_apart * ROW, b = stages + halo.stage * t.stage + at * ROW;
-        ptx_mbarrier_wait(filter_ring.full + 8 * s.stage, s.parity);
-        const int channels = p.C - part * BK;
-        if (channels > 48) multiply<false, TURNED, 64>(sum, a, b);
-        else if (channels > 32) multiply<false, TURNED, 48>(sum, a, b);
-        else if (channels > 16) multiply<false, TURNED, 32>(sum, a, b);
-        else multiply<false, TURNED, 16>(sum, a, b);
-        if (part + tap > 0) {
-          ptx_wgmma_wait<1>(); /* the tap before is done: its filters, and with a part's last tap its pixels */
-          if (first_lane) ptx_mbarrier_arrive(filter_ring.empty + 8 * before);
-          if (first_lane && tap == 0) ptx_mbarrier_arrive(pixel_ring.empty + 8 * halo_before);
-        }
-        before = s.stage, at += p.dil_w, column++;
-        if (column == p.S) column = 0, at += p.dil_h * t.results.pitch - p.S * p.dil_w;
-      }
-      halo_before = halo.stage;
+      if (channels > 48) multiply_part<TURNED, 64>(sum, p, t, &w, part, filter_ring, pixel_ring);
+      else if (channels > 32) multiply_part<TURNED, 48>(sum, p, t, &w, part, filter_ring, pixel_ring);
+      else multiply_part<TURNED, 32>(sum, p, t, &w, part, filter_ring, pixel_ring);
+      w.halo_before = halo.stage;
     }
+    s = w.next;
     ptx_wgmma_wait<0>();
-    if (first_lane) ptx_mbarrier_arrive(filter_ring.empty + 8 * before), ptx_mbarrier_arrive(pixel_ring.empty + 8 * halo_before);
+    if (first_lane) ptx_mbarrier_arrive(filter_ring.empty + 8 * w.before), ptx_mbarrier_arrive(pixel_ring.empty + 8 * w.halo_before);
 
     const corner to = corner_of(t, i);
     const int k = to.k + me * t.filters_apart;
@@ -212,7 +194,6 @@ typedef struct stream_plan {
 
 static int parts_of(int all, int part) { return (all + part - 1) / part; }
 static int largest(int a, int b) { return a > b ? a : b; }
-static int smaller(int a, int b) { return a < b ? a : b; }
 
 static int positions_of(const result_rows *r) { return ((r->images - 1) * r->halo + r->rows - 1) * r->pitch + r->columns; }
 
@@ -254,8 +235,12 @@ static double cost_of(const conv_problem *p, const stream_cut *t, int sm_count) 
   const int n = instance_for(positions_of(&t->results))->n, taps = p->R * p->S, rows = t->results.pitch * t->results.halo * t->results.images;
   double tile = clocks_of_end(n);
   for (int part = 0; part < t->parts_c; part++) {
-    const int channels = smaller(p->C - part * BK, BK);
-    const double products = 2 * CONSUMERS * n * parts_of(channels, 16) / 4.0,
+    const int channels = p->C - part * BK < BK ? p->C - part * BK : BK;
+    const double products = 2 * CONSUMERS * n *
+                            (channels > 48   ? 4
+                             : channels > 32 ? 3
+                                             : 2) /
+                            4.0,
                  copies = fmax((t->filters + (double)rows / taps) * ((int)ROW / 50.0), channels % 16 ? 20.0 * rows / taps : 0);
     tile += taps * (fmax(products, copies) + 0.1 * fmin(products, copies));
   }
@@ -276,7 +261,7 @@ static double best_cut(const conv_problem *p, const conv_device *device, stream_
         for (int images = 1; images <= (strips * parts == 1 && filters > WGMMA_M ? p->N : 1); images++) {
           stream_cut t;
           if (!try_cut(p, device, filters, columns, rows, images, &t)) break;
-          const double cost = cost_of(p, &t, device->sm_count);
+          const double cost = cost_of(p, &t, device->sm_count) * (filters < p->K && filters == WGMMA_M ? 1.03 : 1); /* pixels come twice as often */
           if (cost < least) least = cost, *best = t;
         }
       }
