@@ -27,13 +27,27 @@ typedef struct window_cut {
   int rows, images, pitch, halo, tiles, stages, stage; /* stage: bytes */
 } window_cut;
 
-/* As multiply(), of so many channels as there are, and no more. */
-template <bool FIRST, bool TURNED, int SUMS>
+/* As multiply(), of so many channels as there are, and no more. FEW: up to 48. */
+template <bool FIRST, bool TURNED, bool FEW, int SUMS>
 static __device__ __forceinline__ void multiply_tap(float (&sum)[1][SUMS], ptx_shared filters, ptx_shared pixels, int channels) {
-  if (channels > 48) multiply<FIRST, TURNED, 64>(sum, filters, pixels);
+  if (!FEW) multiply<FIRST, TURNED, 64>(sum, filters, pixels);
   else if (channels > 32) multiply<FIRST, TURNED, 48>(sum, filters, pixels);
   else if (channels > 16) multiply<FIRST, TURNED, 32>(sum, filters, pixels);
   else multiply<FIRST, TURNED, 16>(sum, filters, pixels);
+}
+
+/* All taps of a tile. waits: filters may be on their way. */
+template <bool TURNED, bool FEW, int SUMS>
+static __device__ __forceinline__ void multiply_taps(float (&sum)[1][SUMS], const conv_problem &p, int pitch, ptx_shared filters, ptx_shared pixels,
+                                                     ptx_shared filters_there, bool waits) {
+  multiply_tap<true, TURNED, FEW>(sum, filters, pixels, p.C);
+  int column = 1, at = 0; /* of the tap: its column, and where its pixels begin */
+  for (int tap = 1; tap < p.R * p.S; tap++, column++) {
+    at += p.dil_w;
+    if (column == p.S) column = 0, at += p.dil_h * pitch - p.S * p.dil_w;
+    if (waits) ptx_mbarrier_wait(filters_there + 8 * tap, 0);
+    multiply_tap<false, TURNED, FEW>(sum, filters + tap * TAP, pixels + at * ROW, p.C);
+  }
 }
 
 /* N: pixels of a product, those between the rows included. */
@@ -91,14 +105,8 @@ __global__ void __launch_bounds__(BLOCK, 1) window_kernel(conv_problem p, window
     ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
     ptx_mbarrier_wait(filters_there, 0);
     float sum[1][N / 2];
-    multiply_tap<true, TURNED>(sum, filters, pixels, p.C);
-    int column = 1, at = 0; /* of the tap: its column, and where its pixels begin */
-    for (int tap = 1; tap < taps; tap++, column++) {
-      at += p.dil_w;
-      if (column == p.S) column = 0, at += p.dil_h * t.pitch - p.S * p.dil_w;
-      if (turn < CONSUMERS) ptx_mbarrier_wait(filters_there + 8 * tap, 0);
-      multiply_tap<false, TURNED>(sum, filters + tap * TAP, pixels + at * ROW, p.C);
-    }
+    if (p.C > 48) multiply_taps<TURNED, false>(sum, p, t.pitch, filters, pixels, filters_there, turn < CONSUMERS);
+    else multiply_taps<TURNED, true>(sum, p, t.pitch, filters, pixels, filters_there, turn < CONSUMERS);
     ptx_wgmma_wait<0>();
     ptx_bar_sync(2 + me, THREADS); /* nobody reads the pixels any more */
     put_turned<N>(sum[0], pixels);
