@@ -18,12 +18,12 @@ static inline double clocks_of_end(int columns) { return 600 + 6.0 * columns; }
 
 /* What the copy engine takes for a pixel's part of up to 64 channels, in im2col mode: more where it may lie across two lines of 128 bytes, most where it begins in the middle of
  * a sector. */
-static inline int clocks_of_row(int channels) { return channels % 16 != 0 ? 12 : channels == 48 ? 6 : 4; }
+static inline int clocks_of_row(int channels) { return channels % 16 != 0 ? 12 : channels == 48 ? 6 : channels == 64 ? 3 : 4; }
 
-/* All steps of a tap, of so many pixels' rows. A 1x1 without a stride is no matter of windows: its rows are those of a matrix. */
-static inline double clocks_of_tap(const conv_problem *p, int columns, int bytes, int rows) {
+/* All steps of a tap, of so many pixels' rows; windows: whole rows count, too. A 1x1 without a stride has none: its rows are those of a matrix. */
+static inline double clocks_of_tap(const conv_problem *p, int columns, int bytes, int rows, bool windows) {
   const double step = clocks_of_step(columns, bytes);
-  const bool windows = p->R * p->S * p->stride_h * p->stride_w > 1;
+  windows &= p->R * p->S * p->stride_h * p->stride_w > 1;
   const int rest = p->C % 64;
   return p->C / 64 * fmax(step, windows ? rows * clocks_of_row(64) : 0) + (rest > 0 ? fmax(step, windows || rest % 16 ? rows * clocks_of_row(rest) : 0) : 0);
 }
@@ -46,22 +46,23 @@ typedef struct persistent_tile {
   bool beside;
 } persistent_tile;
 
-static inline double clocks_of_persistent(const conv_problem *p, int sm_count, persistent_tile t) {
+static inline double clocks_of_persistent(const conv_problem *p, int sm_count, persistent_tile t, bool windows) {
   const int filters = t.beside ? 64 : 128, pixels = t.beside ? 2 * t.n : t.n;
   const int64_t all = (int64_t)p->N * p->P * p->Q, rounds = ceil_div(ceil_div(all, pixels) * ceil_div(p->K, filters), sm_count);
-  return clocks_of_rounds(p, rounds, p->R * p->S * clocks_of_tap(p, 2 * t.n, (filters + pixels) * 128, pixels) + clocks_of_end(t.n));
+  return clocks_of_rounds(p, rounds, p->R * p->S * clocks_of_tap(p, 2 * t.n, (filters + pixels) * 128, pixels, windows) + clocks_of_end(t.n));
 }
 
-/* The cheapest of what 06f has: multiples of 16 from 64 to 208, with which there is room for four stages, beside each other up to 128. */
+/* The cheapest of what 06f has: multiples of 16 from 64 to 208, with which there is room for four stages, beside each other up to 128. It is chosen as if whole rows cost nothing:
+ * with them 192 channels of 17 x 17 pixels under 1 x 7 taps would get a tile that takes 1.2 times as long. */
 static inline double best_persistent(const conv_problem *p, int sm_count, persistent_tile *best) {
   double least = INFINITY;
   for (int i = 0; i < 2; i++)
     for (int n = 64; n <= (i == 0 ? 208 : 128); n += 16) {
       const persistent_tile t = {n, i == 1};
-      const double clocks = clocks_of_persistent(p, sm_count, t);
+      const double clocks = clocks_of_persistent(p, sm_count, t, false);
       if (clocks < least) least = clocks, *best = t;
     }
-  return least;
+  return clocks_of_persistent(p, sm_count, *best, true);
 }
 
 /* 06i: `consumers` with 64 filters each and the same n pixels, in each of `blocks` blocks of a cluster, which have a part of the steps. */
@@ -80,7 +81,8 @@ static inline double clocks_of_split(const conv_problem *p, int sm_count, split_
   const int64_t tiles = ceil_div((int64_t)p->N * p->P * p->Q, t.n) * ceil_div(p->K, 64 * t.consumers);
   const double sent = (double)(t.blocks - 1) / t.blocks * t.consumers * 64 * t.n * 4;
   /* They begin together and each has few steps: 52 bytes a clock. */
-  const double tile = share * p->R * p->S * clocks_of_tap(p, t.consumers * t.n, (64 * t.consumers + t.n) * 128 * 70 / 52, t.n) + clocks_of_end(t.n) + sent / 8;
+  const double tile =
+      share * p->R * p->S * clocks_of_tap(p, t.consumers * t.n, (64 * t.consumers + t.n) * 128 * 70 / 52, t.n, true) + clocks_of_end(t.n) + sent / 8;
   return clocks_of_rounds(p, ceil_div(tiles, resident > 1 ? resident : 1), tile);
 }
 

@@ -50,6 +50,11 @@ static bool few_tiles(const conv_problem *p, conv_pass pass, const conv_device *
   persistent_tile tile;
   return best_split(of, device->sm_count, &split) < best_persistent(of, device->sm_count, &tile);
 }
+/* Rows that begin in the middle of a sector keep the copy engine longer than a warp's own copies take. */
+static bool few_odd_channels(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)pass, (void)device, (void)random;
+  return p->groups == 1 && p->C <= 40 && p->C % 16 != 0 && p->stride_h * p->stride_w > 1;
+}
 static bool not_depthwise(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)device, (void)random;
   return !depthwise(p);
@@ -80,6 +85,7 @@ static const conv_choice rule[] = {
     {&groups_wgrad, few_a_group, "groups of 2 to 64 channels: where it can"},
     {&resident_fprop, window_pays, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},
     {&stream_window_fprop, stream_pays, "where a window that slides over halo tiles is estimated to take less clocks than 06f and 06i"},
+    {&mma_fprop, few_odd_channels, "a stride, and 8, 24 or 40 channels: such rows are slow to copy for 06f"},
     {&few_fprop, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 06f"},
     {&persistent_fprop, NULL, "where it can"},
     {&resident_dgrad, window_pays_dgrad, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},

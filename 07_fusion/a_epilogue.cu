@@ -156,7 +156,7 @@ static void choose_tile(const conv_problem *p, bool residual, bool smooth, const
   for (int beside = 0; beside < 2; beside++)
     for (int n = 64; n <= (beside || residual ? 128 : 208); n += smooth ? 64 : 16) {
       const persistent_tile t = {n, beside == 1};
-      const double clocks = clocks_of_persistent(p, device->sm_count, t);
+      const double clocks = clocks_of_persistent(p, device->sm_count, t, false);
       if (clocks < least) least = clocks, tile = t;
     }
   mine->row = instances + (tile.n - instances[0].n) / 16;

@@ -19,14 +19,19 @@ dense-06 | 06 | --suite held_out --dtype fp16 --pass fprop --kernel auto
 choice-06 | 06 | --suite held_out --dtype fp16 --pass fprop
 choice-06 | 06 | --suite vgg16 --batch 64 --pass fprop
 choice-06 | 06 | --suite DEEPLAB --batch 16 --pass fprop
-fused-06 | 06 | --suite resnet50 --batch 32 --pass fprop --kernel auto --cudnn-fused --search-seconds 2
+fused-06 | 06 | --suite resnet50 --batch 32 --pass fprop --kernel auto --cudnn-fused --search-seconds 3
 backward-06 | 06 | --suite resnet50 --batch 32 --pass dgrad --kernel auto
 backward-06 | 06 | --suite resnet50 --batch 256 --pass dgrad --kernel auto
 backward-06 | 06 | --suite resnet50 --batch 32 --pass wgrad --kernel auto
 backward-06 | 06 | --suite resnet50 --batch 256 --pass wgrad --kernel auto
-held-06 | 06 | --suite held_training --kernel auto
-transposed-06 | 06 | --suite transposed --pass transposed --kernel auto
-transposed-06 | 06 | --suite transposed --pass transposed --kernel auto --fuse bias
+held-06 | 06 | --suite held_training --kernel auto --search-seconds 4
+held-06 | 06 | --suite held_few --kernel auto --search-seconds 4
+channels-06 | 06 | --suite channels --pass fprop --no-cudnn --kernel 06f,06g,06h
+channels-06 | 06 | --suite channels --pass dgrad --no-cudnn --kernel 06g,06h,06j
+transposed-06 | 06 | --suite transposed --pass transposed --kernel auto --search-seconds 4
+transposed-06 | 06 | --suite transposed --pass transposed --kernel auto --fuse bias --search-seconds 4
+train-06 | 06 | --suite train --kernel auto --search-seconds 4
+train-06 | 06 | --suite TRANSPOSED --pass transposed --kernel auto --search-seconds 4
 first-06 | 06 | --suite first_layer --pass fprop --kernel auto
 first-06 | 06 | --suite first_layer --pass wgrad --kernel auto
 first-06 | 06 | --shape mb256ic3ih224oc64oh112kh7sh2ph3n"resnet_7x7" --pass fprop --kernel auto
@@ -54,8 +59,9 @@ done
 mkdir -p $rows build/results
 lists=$(mktemp -d)
 trap 'rm -rf "$lists"' EXIT
-# Of a suite: DeepLab's last units; ResNeXt's grouped layers; ResNet's layers that get the shortcut added, and its others, but for the first.
+# Of a suite: DeepLab's last units; the training program's transposed layer; ResNeXt's grouped layers; ResNet's layers that get the shortcut added, and its others, but for the first.
 grep 'deeplab_block4' common/suites/dilated >"$lists/DEEPLAB"
+sed -n 3p common/suites/train >"$lists/TRANSPOSED"
 grep '^g' common/suites/resnext >"$lists/GROUPS"
 grep -v '^#' common/suites/resnet50 | grep expand >"$lists/EXPANDED"
 grep -v '^#' common/suites/resnet50 | grep -v 'expand\|conv1' >"$lists/OTHERS"
