@@ -31,7 +31,7 @@ export -f without
 sources=(g_depthwise h_depthwise_dgrad f_persistent g_window h_stream i_few j_dgrad l_wgrad k_strides m_window_wgrad n_pairs p_toeplitz q_toeplitz_dgrad r_tensor_wgrad s_first t_first_wgrad u_groups v_groups_wgrad)
 declare -A only=([s_first]='ROW_OF(16)' [t_first_wgrad]='ROW_OF(3, 24, 1)' [u_groups]='ROW_OF(256)') # of the table of instances: the rest takes the compiler long
 for source in "${sources[@]}"; do # 06p's and 06q's kernel stands in a header
-  perl -0777 -pe '1 while s{^#include "(06_\w+/toeplitz\w*\.cuh)"\n}{open my $header, "<", $1; join "", grep !/^#pragma once/, <$header>}me' 0[46]_*/"$source.cu" >"$folder/$source.cu"
+  perl -0777 -pe '1 while s{^#include "(06_\w+/toeplitz\w*\.cuh)"\n}{open my $header, "<", $1; <$header>}me; s/^#pragma once\n//mg' 0[46]_*/"$source.cu" >"$folder/$source.cu"
 done
 for waits in all producer; do
   for source in "${sources[@]}"; do
