@@ -19,6 +19,7 @@
 
 #include "04_constant_filter/depthwise.h"
 #include "06_tensorcore_fp16/tensor_wgrad_plan.cuh"
+#include "common/harness/launch.h"
 #include "common/ptx/ptx.cuh"
 
 /* d[upper, then lower channels][channels] += (upper, lower)^T right, over 16 pixels or the first 8 */
@@ -140,15 +141,17 @@ static __device__ __forceinline__ void find_dy(const conv_problem &p, const wgra
   }
 }
 
-/* parts[part][tap][channel]. A block: one part of octets x 8 channels; a warp: 8 of them. */
+/* parts[part][tap][channel]. A block: one part of octets x 8 channels; a warp: 8 of them. x and dy without __restrict__: they may be written until the
+ * kernel before has ended. */
 template <int SIZE, int STRIDE, int OCTETS>
 __global__ void __launch_bounds__(32 * OCTETS, resident_blocks(SIZE, STRIDE, OCTETS))
-    tensor_wgrad_kernel(conv_problem p, wgrad_plan plan, const __half *__restrict__ x, const __half *__restrict__ dy, float *__restrict__ parts) {
+    tensor_wgrad_kernel(conv_problem p, wgrad_plan plan, const __half *x, const __half *dy, float *__restrict__ parts) {
   constexpr int FLIGHT = flight(SIZE, STRIDE), X_SLOTS = STAGES + 1, DY_SLOTS = STAGES + FLIGHT, PITCH = pitch_of(OCTETS);
   constexpr int DY_COPIES = MOST_PIXELS / 32, X_COPIES = STRIDE * DY_COPIES;
   constexpr int EVEN = products(SIZE, filter_rows(SIZE, STRIDE, 0)), ODD = STRIDE == 2 ? products(SIZE, filter_rows(SIZE, STRIDE, 1)) : 0;
   constexpr int PRODUCTS = EVEN + ODD;
   extern __shared__ uint4 shared[];
+  if (threadIdx.x == 0) ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
   const int x_step = STRIDE * plan.x_bytes, x_ring_bytes = X_SLOTS * x_step, dy_ring_bytes = DY_SLOTS * plan.dy_bytes;
   const ptx_shared x_ring = ptx_shared_address(shared), dy_ring = x_ring + x_ring_bytes; /* [X_SLOTS][STRIDE], [DY_SLOTS][image][column][channel] */
   int *place = (int *)(shared + (x_ring_bytes + dy_ring_bytes) / 16); /* [image][column of dy]: of x at tap 0, in bytes from the start of a row */
@@ -206,6 +209,7 @@ __global__ void __launch_bounds__(32 * OCTETS, resident_blocks(SIZE, STRIDE, OCT
       __pipeline_commit();
       copied++;
     };
+    if (walk == first_walk) ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
     for (int k = 0; k < FLIGHT - 1; k++) copy_dy();
     for (int i = 0; i < STAGES; i++) copy_step();
 
@@ -241,11 +245,14 @@ __global__ void __launch_bounds__(32 * OCTETS, resident_blocks(SIZE, STRIDE, OCT
   store_diagonals<SIZE, STRIDE>(sum, parts + (int64_t)part * SIZE * SIZE * p.C + channel + g, p.C, g);
 }
 
-/* dw[channel][tap]: a block adds up all parts of 32 channels of one tap, blockDim.y parts at a time. */
+/* dw[channel][tap]: a block adds up all parts of 32 channels of one tap, blockDim.y parts at a time. parts without __restrict__: they are written
+ * after this kernel has begun. */
 __global__ void __launch_bounds__(32 * SUM_LANES) sum_wgrad_parts_kernel(int channels, int taps, int part_count, const float *parts, __half *dw) {
   __shared__ float shared[SUM_LANES][32];
+  if (threadIdx.x == 0 && threadIdx.y == 0) ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
   const int tap = blockIdx.x % taps, channel = blockIdx.x / taps * 32 + threadIdx.x;
   float sum = 0;
+  ptx_griddepcontrol_wait(); /* the parts are there */
   if (channel < channels)
     for (int part = threadIdx.y; part < part_count; part += blockDim.y) sum += parts[((int64_t)part * taps + tap) * channels + channel];
   shared[threadIdx.y][threadIdx.x] = sum;
@@ -275,6 +282,7 @@ typedef struct tensor_wgrad_launch {
   tensor_wgrad_t kernel;
   wgrad_plan work;
   int lanes; /* of the sum of the parts */
+  bool early;
 } tensor_wgrad_launch;
 
 static const char *plan_wgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
@@ -293,7 +301,8 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
   plan->workspace_bytes = (size_t)work.parts * (size_t)p->C * (size_t)(p->R * p->S) * sizeof(float);
   snprintf(plan->words, sizeof plan->words, "%d channels a block, tiles of %d columns, %d at a time, %d parts", OCTET * work.octets, work.columns, work.images,
            work.parts);
-  const cudaError_t status = plan_allow_shared((const void *)l->kernel, (size_t)work.shared);
+  cudaError_t status = plan_allow_shared((const void *)l->kernel, (size_t)work.shared);
+  if (!status) status = depthwise_waits((const void *)l->kernel, &l->early);
   return status ? plan_failed(plan, status) : NULL;
 }
 
@@ -303,13 +312,14 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   const wgrad_plan &work = l->work;
   const __half *x = (const __half *)b->x, *dy = (const __half *)b->y;
   float *parts = (float *)b->workspace;
-  l->kernel<<<work.parts * work.chunks, 32 * work.octets, work.shared, stream>>>(p, work, x, dy, parts);
-  const cudaError_t status = cudaGetLastError();
+  const cudaError_t status = launch_kernel(
+      {.grid = dim3(work.parts * work.chunks), .block = dim3(32 * work.octets), .shared = (size_t)work.shared, .stream = stream, .early = l->early}, l->kernel,
+      p, work, x, dy, parts);
   if (status) return status;
   const int taps = p.R * p.S;
   const int blocks = taps * ((p.C + 31) / 32);
-  sum_wgrad_parts_kernel<<<blocks, dim3(32, l->lanes), 0, stream>>>(p.C, taps, work.parts, parts, (__half *)b->w);
-  return cudaGetLastError();
+  return launch_kernel({.grid = dim3(blocks), .block = dim3(32, l->lanes), .stream = stream, .early = l->early}, sum_wgrad_parts_kernel, p.C, taps, work.parts,
+                       parts, (__half *)b->w);
 }
 
 /* An accumulator takes one mma after the other, which adds 16 products and what it was; then the parts are added. */

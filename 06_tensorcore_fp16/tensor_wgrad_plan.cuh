@@ -4,7 +4,7 @@
 
 #include "common/conv/problem.h"
 
-enum { OCTET = 8, GROUP = 16, STAGES = 2, MOST_PIXELS = 64, MOST_COLUMNS = 58, SUM_LANES = 32, MOST_BLOCKS = 1024 };
+enum { OCTET = 8, GROUP = 16, STAGES = 2, MOST_PIXELS = 64, MOST_COLUMNS = 58, SUM_LANES = 32, MOST_BLOCKS = 1024, FEW_BLOCKS = 2 * 132 };
 
 /* How the work is divided. An "image" is a tile of `columns` columns of dy of one image; a block walks down `images` of them at a time, on
  * `octets` x 8 channels. A walk is `strip` rows of dy; a block has walks one after the other and writes one part of the sums. */
@@ -57,14 +57,15 @@ static wgrad_plan make_plan(const conv_problem *p) {
   }
 
   /* Whole images, several a part, or one strip of an image a part: what ends first on 132 multiprocessors that hold `resident` blocks each, of which
-   * `busy` keep one busy. */
+   * `busy` keep one busy. More than 8 strips only where they are few blocks: every part is one more to be added up. */
   const int fit = 227 * 1024 / (t.shared + 1024), most = resident_blocks(size, stride, t.octets);
   const int resident = fit < 1 ? 1 : fit < most ? fit : most, busy = size == 3 && stride == 1 ? 3 : 2;
   const int image_walks = (int)(((int64_t)p->N * t.tiles + t.images - 1) / t.images);
   double least = INFINITY;
-  for (int strips = 1; strips <= 8 && strips <= p->P; strips++)
+  for (int strips = 1; strips <= p->P; strips++)
     for (int each = 1; each <= (strips == 1 ? image_walks : 1); each++) {
       const int strip = (p->P + strips - 1) / strips, parts = (image_walks + each - 1) / each * strips;
+      if (strips > 8 && (int64_t)parts * t.chunks > FEW_BLOCKS) continue;
       const bool many = (int64_t)parts * t.chunks > MOST_BLOCKS, first = strips == 1 && (int64_t)t.parts * t.chunks > MOST_BLOCKS;
       const int64_t blocks = ((int64_t)parts * t.chunks + 131) / 132, last = blocks % resident; /* of one multiprocessor; of its last round */
       const double time = (double)(blocks / resident * (resident > busy ? resident : busy) + (last > busy || last == 0 ? last : busy));

@@ -1,14 +1,13 @@
-# Kernels of steps 06 and 07 that may begin before the kernel before them has ended (tests/early.c), under the checker: as they are no report, in any order; with their waits
+# Kernels of steps 04, 06 and 07 that may begin before the kernel before them has ended (tests/early.c), under the checker: as they are no report, in any order; with their waits
 # taken out, all or the producers' alone, every access that is too early is found, at its line.
 . tests/tap.inc
 emulator_only 'the checker is part of the emulator'
 REWRITE=${REWRITE:-$B/rewrite}
 COMPILE=$(make -s --no-print-directory BACKEND=emu check-compiler)
 LINK=$(make -s --no-print-directory BACKEND=emu check-linker)
-step=06_tensorcore_fp16
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-export B REWRITE COMPILE LINK folder step
+export B REWRITE COMPILE LINK folder
 
 for seed in 0 1 2 3; do
   EMU_SEED=$seed build/check/tests/early all all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
@@ -19,22 +18,25 @@ for layer in 06f 06g 06h 06j 06l 06k 06m 06s 06t 06u 06u-classes 06v 07a 07b; do
   ok $? "$layer, one block takes all tiles" || head -n 5 "$folder/log" | sed 's/^/# /'
 done
 
-# without WAITS SOURCE: a program in which this kernel of the step lacks them. The producers' waits stand in a branch, the consumers' on the kernel's own level.
+# without WAITS SOURCE: a program in which this kernel lacks them. The producers' waits stand in a branch, the consumers' on the kernel's own level.
 declare -A edits=([all]='s/ptx_griddepcontrol_wait\(\);/{}/' [producer]='/^   /s/ptx_griddepcontrol_wait\(\);/{}/')
 without() {
   local name=$2-$1 others=() other
-  for other in "$step"/*.cu; do [ "$other" = "$step/$2.cu" ] || others+=("build/check/$other.o"); done
-  others+=(build/check/07_fusion/*.cu.o "$B"/07_fusion/kernels.c.o "$B"/07_fusion/kernel_sources.c.o)
+  for other in 04_*/*.cu 06_*/*.cu; do [ "${other#*/}" = "$2.cu" ] || others+=("build/check/$other.o"); done
+  others+=(build/check/07_fusion/*.cu.o "$B"/0[467]_*/kernels.c.o "$B"/0[467]_*/kernel_sources.c.o)
   "$REWRITE" "$folder/$name.cu" "$folder/$name.cpp" && $COMPILE "$folder/$name.cpp" -o "$folder/$name.o" &&
-    $LINK -rdynamic -o "$folder/$name" "$folder/$name.o" "$B"/tests/early.c.o "$B/$step"/kernels.c.o "$B/$step"/kernel_sources.c.o "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
+    $LINK -rdynamic -o "$folder/$name" "$folder/$name.o" "$B"/tests/early.c.o "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
 }
 export -f without
-sources=(f_persistent g_window h_stream i_few j_dgrad l_wgrad k_strides m_window_wgrad n_pairs s_first t_first_wgrad u_groups v_groups_wgrad)
+sources=(g_depthwise h_depthwise_dgrad f_persistent g_window h_stream i_few j_dgrad l_wgrad k_strides m_window_wgrad n_pairs p_toeplitz q_toeplitz_dgrad r_tensor_wgrad s_first t_first_wgrad u_groups v_groups_wgrad)
 declare -A only=([s_first]='ROW_OF(16)' [t_first_wgrad]='ROW_OF(3, 24, 1)' [u_groups]='ROW_OF(256)') # of the table of instances: the rest takes the compiler long
+for source in "${sources[@]}"; do # 06p's and 06q's kernel stands in a header
+  perl -0777 -pe '1 while s{^#include "(06_\w+/toeplitz\w*\.cuh)"\n}{open my $header, "<", $1; <$header>}me; s/^#pragma once\n//mg' 0[46]_*/"$source.cu" >"$folder/$source.cu"
+done
 for waits in all producer; do
   for source in "${sources[@]}"; do
-    sed -E "${edits[$waits]}" "$step/$source.cu" >"$folder/$source-$waits.cu"
-    cmp -s "$folder/$source-$waits.cu" "$step/$source.cu" && continue
+    sed -E "${edits[$waits]}" "$folder/$source.cu" >"$folder/$source-$waits.cu"
+    cmp -s "$folder/$source-$waits.cu" "$folder/$source.cu" && continue
     [ ! "${only[$source]}" ] || sed -i -E "s/^(static const instance instances.*= \{)ROW_OF.*/\1${only[$source]}};/" "$folder/$source-$waits.cu"
     echo "$waits" "$source"
   done
@@ -43,7 +45,7 @@ done | xargs -P 2 -L 1 bash -c 'without "$1" "$2" >"$folder/$2-$1.log" 2>&1' _
 # found WAITS LAYER SOURCE PAIR TEXTS WHAT: the second launch is reported at a line that contains one of the texts.
 found() {
   local program=$folder/$3-$1 report at status=1
-  if ! cmp -s "$program.cu" "$step/$3.cu" && [ -x "$program" ]; then
+  if ! cmp -s "$program.cu" "$folder/$3.cu" && [ -x "$program" ]; then
     "$program" "$2" "$4" >/dev/null 2>"$folder/err"
     report=$(grep -m 1 "^emulator check: overlap: .*; an earlier launch, which may be at work still, $6" "$folder/err")
     at=$(grep -oE -m 1 '[^ ]+:[0-9]+,' <<<"$report") at=${at%,}
@@ -59,6 +61,20 @@ for layer in 06f:f_persistent 06g:g_window 06h:h_stream 06i:i_few 06i-cluster:i_
   done
   found all "${layer%:*}" "${layer#*:}" over 'ptx_tensor_store\(&results, |ptx_tensor_store_im2col\(' 'read it'
 done
+found all 04g g_depthwise image '\? x\[coming' 'wrote it'
+found all 04g g_depthwise filters 'filter\[i\] = ' 'wrote it'
+found all 04g g_depthwise over 'y\[to ' 'read it'
+found all 04h h_depthwise_dgrad image '\? dy\[coming' 'wrote it'
+found all 04h h_depthwise_dgrad filters 'filter\[i\] = ' 'wrote it'
+found all 04h h_depthwise_dgrad over 'dx\[to ' 'read it'
+for layer in 06p:p_toeplitz 06q:q_toeplitz_dgrad; do
+  found all ${layer%:*} ${layer#*:} image 'source \+ (held|from)\[' 'wrote it'
+  found all ${layer%:*} ${layer#*:} filters 'filter\[u\]\[k\]\[i\] = ' 'wrote it'
+  found all ${layer%:*} ${layer#*:} over '\(row_out \+ to' 'read it'
+done
+found producer 06r r_tensor_wgrad image ', x \+ x_from' 'wrote it'
+found producer 06r r_tensor_wgrad filters ', dy \+ dy_from' 'wrote it'
+found all 06r r_tensor_wgrad over 'parts\[\(\(|to\[\(\(k' 'wrote it'
 found producer 06l l_wgrad image '&windows, \{' 'wrote it'
 found producer 06l l_wgrad filters '&gradients, \{' 'wrote it'
 found producer 06m m_window_wgrad image '&halos, \{' 'wrote it'
