@@ -56,6 +56,7 @@ static inline double clocks_of_persistent(const conv_problem *p, int sm_count, p
  * with them 192 channels of 17 x 17 pixels under 1 x 7 taps would get a tile that takes 1.2 times as long. */
 static inline double best_persistent(const conv_problem *p, int sm_count, persistent_tile *best) {
   double least = INFINITY;
+  *best = (persistent_tile){64, false};
   for (int i = 0; i < 2; i++)
     for (int n = 64; n <= (i == 0 ? 208 : 128); n += 16) {
       const persistent_tile t = {n, i == 1};
