@@ -25,7 +25,7 @@ backward-06 | 06 | --suite resnet50 --batch 256 --pass dgrad --kernel auto
 backward-06 | 06 | --suite resnet50 --batch 32 --pass wgrad --kernel auto
 backward-06 | 06 | --suite resnet50 --batch 256 --pass wgrad --kernel auto
 held-06 | 06 | --suite held_training --kernel auto --search-seconds 4
-held-06 | 06 | --suite held_few --kernel auto --search-seconds 4
+held-few | 06 | --suite held_few --kernel auto --search-seconds 4
 channels-06 | 06 | --suite channels --pass fprop --no-cudnn --kernel 06f,06g,06h
 channels-06 | 06 | --suite channels --pass dgrad --no-cudnn --kernel 06g,06h,06j
 transposed-06 | 06 | --suite transposed --pass transposed --kernel auto --search-seconds 4

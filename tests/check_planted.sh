@@ -80,7 +80,7 @@ plant tma_tap 06_tensorcore_fp16/d_tma.cu 's/\(unsigned short\)\(at.r \* p.dil_h
 plant roles_meet 06_tensorcore_fp16/e_roles.cu 's/^  ptx_bar_sync\(1, CONSUMERS.*//' said 'race' '06e: results written over a stage that the other consumer multiplies' "$dense 06e"
 plant few_sums 06_tensorcore_fp16/i_few.cu '/all sums are there/s/ptx_cluster_wait\(\);//' said 'race|uninitialised|cluster' '06i: sums of other blocks added before they are there' "$dense 06i"
 plant few_order 06_tensorcore_fp16/i_few.cu 's/q < owner \? q : q - 1/q < owner ? q : q/' said 'uninitialised|out-of-bounds|race' '06i: a place among the received sums that nobody fills' "$dense 06i"
-plant window_row 06_tensorcore_fp16/g_window.cu 's/at \+= p.dil_h \* t.pitch - p.S \* p.dil_w/at += p.dil_h * (t.pitch - 1) - p.S * p.dil_w/' result '' '06g: a row of the tile one pixel too short' "${dense/ic128/ic64} 06g"
+plant window_row 06_tensorcore_fp16/g_window.cu 's/at \+= p.dil_h \* pitch - p.S \* p.dil_w/at += p.dil_h * (pitch - 1) - p.S * p.dil_w/' result '' '06g: a row of the tile one pixel too short' "${dense/ic128/ic64} 06g"
 gradient='--pass wgrad --kernel 06l --shape mb3ic64ih13oc72oh11kh3dh1ph1' # one block, three tiles
 wgrad=06_tensorcore_fp16/l_wgrad.cu
 plant pixels_ring $wgrad 's/ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06l: a stage filled again that the products under way still read' "$gradient"

@@ -51,8 +51,8 @@ for sms in 1 132; do EMU_SMS=$sms clean 06 "$sms multiprocessors, the filters' g
 EMU_SMS=1 clean 06 "every number of pixels of a product" --suite tests/widths --pass fprop --kernel 06f,06g,06h
 clean 06 "gradients of dense layers" --suite hopper --pass dgrad
 EMU_SEED=1 clean 06 "gradients of dense layers in a shuffled order" --suite tests/orders --pass dgrad
-for sms in 1 132; do EMU_SEED=$((sms + 1)) EMU_SMS=$sms clean 06 "gradients, $sms multiprocessors, in other orders" --suite tests/orders --pass dgrad --kernel 06g,06i,06j,06k; done
-EMU_SMS=1 clean 06 "products of 06g turned" --suite tests/widths --pass dgrad --kernel 06g
+for sms in 1 132; do EMU_SEED=$((sms + 1)) EMU_SMS=$sms clean 06 "gradients, $sms multiprocessors, in other orders" --suite tests/orders --pass dgrad --kernel 06g,06h,06i,06j,06k; done
+EMU_SMS=1 clean 06 "products of 06g and 06h turned" --suite tests/widths --pass dgrad --kernel 06g,06h
 EMU_SMS=1 clean 06 "every number of pixels of a product of 06j and 06k" --suite tests/widths_dgrad --pass dgrad --kernel 06j,06k
 EMU_SEED=2 EMU_SMS=1 clean 06 "first layers, one multiprocessor" --suite tests/first --kernel 06s,06t
 EMU_SEED=1 EMU_SMS=1 clean 06 "groups, one multiprocessor" --suite tests/groups --kernel 06u,06v

@@ -83,7 +83,8 @@ EMU_SMS=1 verified 06 "on every number of pixels of a product" --suite tests/wid
 verified 06 "on dense layers, the gradient of the image" --suite hopper --pass dgrad
 ok "$([ "$(grep -c '06[jk] *right' "$log")" -eq 46 ]; echo $?)" "... and 06j skips strides and groups, 06k groups, and nothing else"
 ok "$([ "$(grep -c '06[gi] *right' "$log")" -eq 33 ]; echo $?)" "... and 06g and 06i do the 33 that they are for"
-EMU_SMS=1 verified 06 "on products of 06g turned" --suite tests/widths --pass dgrad --kernel 06g
+ok "$([ "$(grep -c '06h *right' "$log")" -eq 21 ]; echo $?)" "... and 06h skips strides and groups, and nothing else"
+EMU_SMS=1 verified 06 "on products of 06g and 06h turned" --suite tests/widths --pass dgrad --kernel 06g,06h
 for as in dgrad 'transposed --fuse bias'; do EMU_SMS=1 verified 06 "on every number of pixels of a product of 06j and 06k, $as" --suite tests/widths_dgrad --kernel 06j,06k --pass $as; done
 for shape in mb1ic8ih4iw300oc8oh4ow560kh3kw3ph1pw131 mb1ic8ih40oc8oh2kh1sh20 mb1ic8ih300oc8oh4kh3dh147; do verified 06 "what boxes cannot bring" --pass fprop --shape $shape; done
 verified 06 "the filters' gradient by the rule" --kernel auto --suite hopper --pass wgrad
