@@ -113,7 +113,7 @@ plant dgrad_major 06_tensorcore_fp16/ring.cuh@$dgrad 's/ptx_wgmma<TURNED>\(/ptx_
 plant dgrad_depth 06_tensorcore_fp16/ring.cuh@$dgrad 's/NEXT = TURNED . CHUNK \* CHUNKS : 1/NEXT = 1/' result '' '06j: the next 16 filters looked for where 06f has the next 16 channels' "$backward"
 plant dgrad_boxes 06_tensorcore_fp16/ring.cuh@$dgrad 's/k < rows; k \+= WGMMA_M/k < rows - WGMMA_M; k += WGMMA_M/' said 'deadlock' '06j: no box for the second consumer' "$backward"
 plant dgrad_pad 03_shared_tiling/turned.h@$dgrad 's/p->dil_w \* \(p->S - 1\) - p->pad_left/p->pad_left/' result '' '06j: the padding of the forward pass' '--pass dgrad --shape mb1ic64ih8oc64kh3 --kernel 06j'
-plant dgrad_producers 06_tensorcore_fp16/ring.cuh@$dgrad 's/else ptx_bar_sync\(1, block\)/else ptx_bar_arrive(1, block)/' said 'race|uninitialised|mbarrier' '06j: producers that wait at barriers nobody has made yet' "$backward"
+plant dgrad_producers 06_tensorcore_fp16/ring.cuh@$dgrad 's/else ptx_bar_sync\(15, PRODUCERS \* 32\)/else ptx_bar_arrive(15, PRODUCERS * 32)/' said 'race|uninitialised|mbarrier' '06j: producers that wait at barriers nobody has made yet' "$backward"
 plant dgrad_turns 06_tensorcore_fp16/ring.cuh@$dgrad 's/mine . PRODUCERS - 1/mine ? PRODUCERS/' said 'deadlock' '06j: a turn too long, and nobody asks for some steps' "$backward"
 plant dgrad_leave $dgrad '/the tile before has left/d' said 'race' '06j: results written where the tile before still leaves from' "$backward"
 # 06k: classes and their taps; on one multiprocessor several tiles of each.
