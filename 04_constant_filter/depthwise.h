@@ -10,14 +10,6 @@ static inline const char *depthwise_unsupported(const conv_problem *p, const con
   return plain_unsupported(p, device);
 }
 
-/* Whether a kernel that calls ptx_griddepcontrol_wait does wait for the one before it, and may begin early: where it was compiled for 9.0 and up. */
-static inline cudaError_t depthwise_waits(const void *kernel, bool *waits) {
-  cudaFuncAttributes about = {};
-  const cudaError_t status = cudaFuncGetAttributes(&about, kernel);
-  *waits = about.ptxVersion >= 90;
-  return status;
-}
-
 /* A square filter without dilation, and the same stride both ways: what the rows of their tables of kernels are for. */
 static inline bool is_square(const conv_problem *p, int size, int stride) {
   return p->R == size && p->S == size && p->stride_h == stride && p->stride_w == stride && p->dil_h == 1 && p->dil_w == 1;

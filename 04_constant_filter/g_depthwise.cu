@@ -18,8 +18,6 @@
 #include <stdio.h>
 
 #include "04_constant_filter/depthwise.h"
-#include "common/harness/launch.h"
-#include "common/ptx/grid.cuh"
 
 enum { THREADS = 128, COLS = 4 };
 
@@ -29,19 +27,17 @@ static __host__ __device__ constexpr int resident_blocks(int size) { return size
  * each in a row, three rows are 46 KB. */
 static __host__ __device__ constexpr int rows_ahead(int size, int stride) { return stride == 2 ? 2 : size == 3 ? 3 : 2; }
 
-/* A thread: `strip` rows of COLS columns of two channels of y. x and w without __restrict__: they may be written until the kernel before has ended. */
+/* A thread: `strip` rows of COLS columns of two channels of y. */
 template <int SIZE, int STRIDE>
 __global__ void __launch_bounds__(THREADS, resident_blocks(SIZE))
-    depthwise_kernel(conv_problem p, int strip, const __half2 *x, const __half *w, __half2 *__restrict__ y) {
+    depthwise_kernel(conv_problem p, int strip, const __half2 *__restrict__ x, const __half *__restrict__ w, __half2 *__restrict__ y) {
   constexpr int WIDTH = (COLS - 1) * STRIDE + SIZE, FLIGHT = (SIZE - 1) / STRIDE + 1; /* pixels of a row under my windows; output rows that a row belongs to */
   constexpr int AHEAD = rows_ahead(SIZE, STRIDE), STEPS = AHEAD / STRIDE;             /* steps until the rows on their way have their places again */
-  if (threadIdx.x == 0) ptx_griddepcontrol_launch_dependents();                       /* the next kernel may begin */
   const int pairs = p.C / 2, tiles_q = (p.Q + COLS - 1) / COLS, strips = (p.P + strip - 1) / strip;
   const int task = blockIdx.x * THREADS + threadIdx.x, pair = task % pairs; /* neighbouring threads: neighbouring channels */
   const int first_q = task / pairs % tiles_q * COLS, first_p = task / pairs / tiles_q % strips * strip, n = task / pairs / tiles_q / strips;
   if (n >= p.N) return;
 
-  ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
   float2 filter[SIZE * SIZE];
 #pragma unroll
   for (int i = 0; i < SIZE * SIZE; i++) filter[i] = make_float2(__half2float(w[2 * pair * SIZE * SIZE + i]), __half2float(w[(2 * pair + 1) * SIZE * SIZE + i]));
@@ -141,7 +137,6 @@ static depthwise_t kernel_of(const conv_problem *p) {
 typedef struct depthwise_launch {
   depthwise_t kernel;
   int strip, blocks;
-  bool early;
 } depthwise_launch;
 
 static const char *plan_fprop(const conv_operation *o, const conv_device *device, conv_plan *plan) {
@@ -155,17 +150,14 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
   l->blocks = (columns * ((p->P + l->strip - 1) / l->strip) + THREADS - 1) / THREADS;
   if (l->kernel) snprintf(plan->words, sizeof plan->words, "strips of %d rows", l->strip);
   else snprintf(plan->words, sizeof plan->words, "two outputs a thread");
-  const cudaError_t status = l->kernel ? depthwise_waits((const void *)l->kernel, &l->early) : cudaSuccess;
-  return status ? plan_failed(plan, status) : NULL;
+  return NULL;
 }
 
 static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const conv_problem &p = plan->operation.problem;
   const depthwise_launch *l = plan_data<depthwise_launch>(plan);
-  if (l->kernel)
-    return launch_kernel({.grid = dim3(l->blocks), .block = dim3(THREADS), .stream = stream, .early = l->early}, l->kernel, p, l->strip, (const __half2 *)b->x,
-                         (const __half *)b->w, (__half2 *)b->y);
-  any_depthwise_kernel<<<l->blocks, THREADS, 0, stream>>>(p, (const __half2 *)b->x, (const __half *)b->w, (__half2 *)b->y);
+  if (l->kernel) l->kernel<<<l->blocks, THREADS, 0, stream>>>(p, l->strip, (const __half2 *)b->x, (const __half *)b->w, (__half2 *)b->y);
+  else any_depthwise_kernel<<<l->blocks, THREADS, 0, stream>>>(p, (const __half2 *)b->x, (const __half *)b->w, (__half2 *)b->y);
   return cudaGetLastError();
 }
 

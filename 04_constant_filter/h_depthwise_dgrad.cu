@@ -13,8 +13,6 @@
 #include <stdio.h>
 
 #include "04_constant_filter/depthwise.h"
-#include "common/harness/launch.h"
-#include "common/ptx/grid.cuh"
 
 enum { THREADS = 128, COLS = 4 };
 
@@ -22,20 +20,18 @@ static __host__ __device__ constexpr int resident_blocks(int size) { return size
 /* Rows of dy on their way: as in 04g. */
 static __host__ __device__ constexpr int rows_ahead(int size, int stride) { return size == 3 ? (stride == 2 ? 4 : 3) : 2; }
 
-/* A thread: `strip` rows (a multiple of STRIDE) of COLS columns of two channels of dx. dy and w without __restrict__: see 04g. */
+/* A thread: `strip` rows (a multiple of STRIDE) of COLS columns of two channels of dx. */
 template <int SIZE, int STRIDE>
 __global__ void __launch_bounds__(THREADS, resident_blocks(SIZE))
-    depthwise_dgrad_kernel(conv_problem p, int strip, const __half2 *dy, const __half *w, __half2 *__restrict__ dx) {
+    depthwise_dgrad_kernel(conv_problem p, int strip, const __half2 *__restrict__ dy, const __half *__restrict__ w, __half2 *__restrict__ dx) {
   constexpr int BEFORE = (SIZE - 1) / STRIDE, WIDTH = BEFORE + (COLS - 1) / STRIDE + 1; /* columns of dy before a thread's base; all that it needs */
   constexpr int AHEAD = rows_ahead(SIZE, STRIDE);
-  if (threadIdx.x == 0) ptx_griddepcontrol_launch_dependents();          /* the next kernel may begin */
   const int shift_w = p.pad_left % STRIDE, shift_h = p.pad_top % STRIDE; /* tiles begin so many columns and rows before the image */
   const int pairs = p.C / 2, tiles_w = (p.W + shift_w + COLS - 1) / COLS, strips = (p.H + shift_h + strip - 1) / strip;
   const int task = blockIdx.x * THREADS + threadIdx.x, pair = task % pairs; /* neighbouring threads: neighbouring channels */
   const int first_w = task / pairs % tiles_w * COLS - shift_w, first_h = task / pairs / tiles_w % strips * strip - shift_h, n = task / pairs / tiles_w / strips;
   if (n >= p.N) return;
 
-  ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
   float2 filter[SIZE * SIZE];
 #pragma unroll
   for (int i = 0; i < SIZE * SIZE; i++) filter[i] = make_float2(__half2float(w[2 * pair * SIZE * SIZE + i]), __half2float(w[(2 * pair + 1) * SIZE * SIZE + i]));
@@ -133,7 +129,6 @@ static depthwise_dgrad_t kernel_of(const conv_problem *p) {
 typedef struct depthwise_dgrad_launch {
   depthwise_dgrad_t kernel;
   int strip, blocks;
-  bool early;
 } depthwise_dgrad_launch;
 
 static const char *plan_dgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
@@ -149,17 +144,14 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
   l->blocks = (columns * ((p->H + shift_h + l->strip - 1) / l->strip) + THREADS - 1) / THREADS;
   if (l->kernel) snprintf(plan->words, sizeof plan->words, "strips of %d rows", l->strip);
   else snprintf(plan->words, sizeof plan->words, "two outputs a thread");
-  const cudaError_t status = l->kernel ? depthwise_waits((const void *)l->kernel, &l->early) : cudaSuccess;
-  return status ? plan_failed(plan, status) : NULL;
+  return NULL;
 }
 
 static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const conv_problem &p = plan->operation.problem;
   const depthwise_dgrad_launch *l = plan_data<depthwise_dgrad_launch>(plan);
-  if (l->kernel)
-    return launch_kernel({.grid = dim3(l->blocks), .block = dim3(THREADS), .stream = stream, .early = l->early}, l->kernel, p, l->strip, (const __half2 *)b->y,
-                         (const __half *)b->w, (__half2 *)b->x);
-  any_depthwise_dgrad_kernel<<<l->blocks, THREADS, 0, stream>>>(p, (const __half2 *)b->y, (const __half *)b->w, (__half2 *)b->x);
+  if (l->kernel) l->kernel<<<l->blocks, THREADS, 0, stream>>>(p, l->strip, (const __half2 *)b->y, (const __half *)b->w, (__half2 *)b->x);
+  else any_depthwise_dgrad_kernel<<<l->blocks, THREADS, 0, stream>>>(p, (const __half2 *)b->y, (const __half *)b->w, (__half2 *)b->x);
   return cudaGetLastError();
 }
 

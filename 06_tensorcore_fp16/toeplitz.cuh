@@ -195,16 +195,15 @@ static __device__ __forceinline__ void copy_out(const sweep &p, const uint4 *sta
   }
 }
 
-/* A block: `strip` rows of 16 tiles of CHANNELS * WARPS channels. in and w without __restrict__: they may be written until the kernel before has ended. */
+/* A block: `strip` rows of 16 tiles of CHANNELS * WARPS channels. */
 template <int SIZE, int DOWN, int UP, bool TURNED, int CHANNELS, int WARPS>
 __global__ void __launch_bounds__(32 * WARPS, toeplitz_warps(SIZE, CHANNELS) / WARPS)
-    toeplitz_kernel(sweep p, const __half *in, const __half *w, __half *__restrict__ out) {
+    toeplitz_kernel(sweep p, const __half *__restrict__ in, const __half *__restrict__ w, __half *__restrict__ out) {
   typedef toeplitz_sizes<SIZE, DOWN, UP, TURNED, CHANNELS, WARPS> sizes;
   typedef channels_of<CHANNELS> part_of_unit;
   constexpr int FLIGHT = sizes::FLIGHT, AT_ONCE = sizes::AT_ONCE, AHEAD = sizes::AHEAD, RING = sizes::RING;
   constexpr int UNITS = sizes::UNITS, STAGED_UNITS = sizes::STAGED_UNITS, APART = sizes::APART, HELD = sizes::HELD;
   extern __shared__ uint4 shared[];
-  if (threadIdx.x == 0) ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
   const int row_units = p.slots * UNITS, round_units = AT_ONCE * DOWN * row_units;
   uint4 *const ring = shared;                                         /* [RING][AT_ONCE][DOWN][slots][UNITS] */
   uint4 *const stage = ring + RING * round_units;                     /* [2][AT_ONCE][UP][TILES][STAGED][UNITS] */
@@ -246,20 +245,19 @@ __global__ void __launch_bounds__(32 * WARPS, toeplitz_warps(SIZE, CHANNELS) / W
     coming += coming + round_units < RING * round_units ? round_units : -AHEAD * round_units;
     __pipeline_commit();
   };
+#pragma unroll 1
+  for (int round = 0; round < AHEAD; round++) load_round(round);
   for (int i = slot; i < p.slots; i += APART) /* what no copy reaches */
     if (!copies || from[i] < 0)
       for (int row = 0; row < RING * AT_ONCE * DOWN; row++) ring[row * row_units + place_at + (i - slot) * UNITS] = make_uint4(0, 0, 0, 0);
 
-  /* As one who multiplies. */
+  /* As one who multiplies: T of all filter rows, for my channels. */
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32, my_c = b.first_c + warp * CHANNELS;
+  unsigned filter[SIZE][CHANNELS][2];
+  build_t<sizes>(filter, w, my_c, p.C, g, t);
+
   int start[2][2], result_at[2];
   find_places<sizes>(p, start, result_at, b.tile, warp, g, t);
-
-  ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
-#pragma unroll 1
-  for (int round = 0; round < AHEAD; round++) load_round(round);
-  unsigned filter[SIZE][CHANNELS][2]; /* T of all filter rows, for my channels */
-  build_t<sizes>(filter, w, my_c, p.C, g, t);
 
   int now = 0;
   float sum[FLIGHT][CHANNELS][4] = {}; /* sum[k]: row step * UP - k of mine */

@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
       unsigned part[2] = {};
       if (f.residual) ptx_ldmatrix_x2_trans(part, at);
 #pragma unroll
-      for (int i = 0; i < 2; i++) part[i] = finished<SMOOTH>(make_float2(all[2 * i], all[2 * i + 1]), c.scale[i], c.bias[i], part[i], f);
+      for (int i = 0; i < 2; i++) part[i] = finished<SMOOTH, true>(make_float2(all[2 * i], all[2 * i + 1]), c.scale[i], c.bias[i], part[i], f); /* or zeros */
       ptx_stmatrix_x2_trans(at, part);
     }
   }

@@ -2,13 +2,13 @@
  *
  * Terms:    back-to-back convolutions, operator fusion, producer-consumer locality.
  * Idea:     a tile's results leave 07b from shared memory, as [pixel][64 channels], swizzled: the very form in which a product wants its pixels. So they need not leave:
- *           a 1 x 1 convolution's window is its pixel, and the tile, finished and rounded where the halo tile had been, is multiplied with the next filters, 64 at a
- *           time, as often as there are 64. What is saved is a write and a read of 64 channels, and a launch; nothing is computed twice.
+ *           a 1 x 1 convolution's window is its pixel, and the tile, finished and rounded, is multiplied with the next filters, 64 at a time, as often as there are 64. What is saved is a write and a read of 64 channels, and a launch; nothing is computed twice.
  *
- *               halo tile x 9 taps -> sums -> finish -> [pixel][64] in the stage -> x 64 filters -> sums -> finish -> box -> y
- *                                                               \____________________ for each 64 of the second filters
+ *               halo tile x 9 taps -> sums -> finish -> [pixel][64], `between` -> x 64 filters -> sums -> finish -> box -> y
+ *                                                             \____________________ for each 64 of the second filters
  *
- * Roles:    07b's. Two boxes for each consumer, in turn, for results (and the residual that they will be added to).
+ * Roles:    07b's. Each consumer has two places of its own: for what lies between, and a box for results (and the residual that they will be added to). What lies between
+ *           could stay in the stage, as 07b's results do; but then the stage is taken until the last of the second products, and the next halo tile comes late.
  * Change:   against 07b the second product and its filters, which stay in shared memory, too.
  * Expect:   (before anything ran on a GPU) ResNet-50, 56 x 56, 256 images, 64 channels to 64 to 256: 514 MB, 120 us, where two kernels need 80 and 120; with the residual 216 and 80.
  * Chain:    fprop, two operations: R x S with stride 1, up to 64 channels and filters; 1 x 1 with no stride, whose filters fit. Activations without exponentials.
@@ -20,7 +20,7 @@
 #include "common/harness/chain.h"
 #include "common/harness/launch.h"
 
-static constexpr int BOXES = 2; /* of a consumer */
+static constexpr int PLACES = 2 * CONSUMERS; /* what lies between, and a box: each consumer's */
 
 /* N: pixels of a product, those between the rows included. */
 template <int N>
@@ -29,20 +29,20 @@ __global__ void __launch_bounds__(BLOCK, 1)
                     const __grid_constant__ CUtensorMap first_filters, const __grid_constant__ CUtensorMap second_filters,
                     const __grid_constant__ CUtensorMap residuals, const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  __shared__ unsigned long long barriers[2 * MOST_STAGES + MOST_TAPS + 1 + 2 * CONSUMERS * BOXES];
+  __shared__ unsigned long long barriers[2 * MOST_STAGES + MOST_TAPS + 1 + 2 * CONSUMERS];
   const int taps = p.R * p.S, pieces = (second_k + WGMMA_M - 1) / WGMMA_M, role = uniform(threadIdx.x / THREADS);
   const int halo_bytes = t.pitch * t.halo * t.images * ROW, result_bytes = t.pitch * (t.images > 1 ? t.halo : t.rows) * t.images * ROW;
-  const int of_stages = (taps + pieces) * TAP, of_boxes = of_stages + t.stages * t.stage;
+  const int of_stages = (taps + pieces) * TAP, of_boxes = of_stages + t.stages * t.stage; /* and then of what lies between */
   const ptx_shared filters = ptx_shared_address(shared), next_filters = filters + taps * TAP, stages = filters + of_stages, boxes = filters + of_boxes;
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
   const ptx_shared filters_there = ptx_shared_address(barriers + 2 * MOST_STAGES), next_there = filters_there + 8 * MOST_TAPS;
-  const ring of_box = {next_there + 8, next_there + 8 + 8 * CONSUMERS * BOXES}; /* [consumer][box] */
+  const ring of_box = {next_there + 8, next_there + 8 + 8 * CONSUMERS}; /* a consumer's each */
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&first_filters), ptx_prefetch_tensormap(&second_filters);
     for (int tap = 0; tap < taps; tap++) ptx_mbarrier_init(filters_there + 8 * tap, 1);
     ptx_mbarrier_init(next_there, 1);
-    ring_begin(of_box, CONSUMERS * BOXES, 1);
+    ring_begin(of_box, CONSUMERS, 1);
     ring_begin(r, t.stages, 1);
   }
 
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(BLOCK, 1)
       const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
       if (warp > 0) {
         for (int piece = 0; piece < pieces && turn % CONSUMERS == warp - 1; piece++) {
-          const int count = turn / CONSUMERS * pieces + piece, box = (warp - 1) * BOXES + count % BOXES;
-          ptx_mbarrier_wait(of_box.empty + 8 * box, (count / BOXES & 1) ^ 1);
+          const int count = turn / CONSUMERS * pieces + piece, box = warp - 1;
+          ptx_mbarrier_wait(of_box.empty + 8 * box, (count & 1) ^ 1);
           ptx_mbarrier_arrive_expect_tx(of_box.full + 8 * box, result_bytes);
           ptx_tensor_load(boxes + box * box_bytes, &residuals, {piece * WGMMA_M, 0, row, of_p * t.images}, of_box.full + 8 * box);
         }
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
   for (int stage = 0; stage < t.stages; stage++)
     for (int i = threadIdx.x - THREADS; i < (t.stage - halo_bytes) / 16; i += CONSUMERS * THREADS)
       *(uint4 *)(shared + of_stages + stage * t.stage + halo_bytes + i * 16) = uint4();
-  for (int box = 0; box < CONSUMERS * BOXES && second.residual; box++)
+  for (int box = 0; box < CONSUMERS && second.residual; box++)
     for (int i = threadIdx.x - THREADS; i < (box_bytes - result_bytes) / 16; i += CONSUMERS * THREADS)
       *(uint4 *)(shared + of_boxes + box * box_bytes + result_bytes + i * 16) = uint4();
   ptx_fence_proxy_async();
@@ -94,9 +94,10 @@ __global__ void __launch_bounds__(BLOCK, 1)
   ptx_griddepcontrol_wait();
   const int me = role - 1; /* of the consumers */
   const bool stores = threadIdx.x % THREADS == 0;
-  const channel_pair between = channels_of(first, 0, p.K);
+  const ptx_shared box = boxes + me * box_bytes, between = boxes + (CONSUMERS + me) * box_bytes;
+  const channel_pair narrow = channels_of(first, 0, p.K);
   slot s = {0, 0};
-  int turn = 0, count = 0; /* of tiles; of this consumer's boxes */
+  int turn = 0, count = 0; /* of tiles; of this consumer's results */
   for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, turn++, s = next_slot(s, t.stages)) {
     if (turn % CONSUMERS != me) continue;
     const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
@@ -113,30 +114,25 @@ __global__ void __launch_bounds__(BLOCK, 1)
       multiply<false>(sum, filters + tap * TAP, pixels + at * ROW);
     }
     ptx_wgmma_wait<0>();
-    ptx_bar_sync(2 + me, THREADS); /* nobody reads the pixels any more */
-    put_finished<N, false>(sum[0], between, first, pixels);
+    put_results<N, false, false>(sum[0], narrow, first, between); /* which nobody reads: the barriers below lie between */
     ptx_fence_proxy_async();
-    ptx_bar_sync(2 + me, THREADS); /* what lies between is there */
+    ptx_bar_sync(2 + me, THREADS);                          /* what lies between is there; */
+    if (stores) ptx_mbarrier_arrive(r.empty + 8 * s.stage); /* and nobody reads the halo tile any more */
     ptx_mbarrier_wait(next_there, 0);
     for (int piece = 0; piece < pieces; piece++, count++) {
       const channel_pair c = channels_of(second, piece * WGMMA_M, second_k);
-      const int box = me * BOXES + count % BOXES;
-      multiply<true>(sum, next_filters + piece * TAP, pixels);
-      if (stores) ptx_bulk_wait_read<BOXES - 1>(); /* the box is on its way no more */
+      multiply<true>(sum, next_filters + piece * TAP, between);
+      if (stores) ptx_bulk_wait_read<0>(); /* the box is on its way no more */
       ptx_wgmma_wait<0>();
-      if (second.residual) ptx_mbarrier_wait(of_box.full + 8 * box, count / BOXES & 1);
+      if (second.residual) ptx_mbarrier_wait(of_box.full + 8 * me, count & 1);
       ptx_bar_sync(2 + me, THREADS);
-      if (stores && piece == pieces - 1) ptx_mbarrier_arrive(r.empty + 8 * s.stage); /* nobody reads what lay between any more */
-      put_finished<N, false>(sum[0], c, second, boxes + box * box_bytes);
+      put_finished<N, false>(sum[0], c, second, box);
       ptx_fence_proxy_async();
       ptx_bar_sync(2 + me, THREADS); /* the box is there */
       if (stores) {
-        ptx_tensor_store(&results, {piece * WGMMA_M, 0, row, of_p * t.images}, boxes + box * box_bytes);
+        ptx_tensor_store(&results, {piece * WGMMA_M, 0, row, of_p * t.images}, box);
         ptx_bulk_commit();
-        if (second.residual && count > 0) {
-          ptx_bulk_wait_read<1>(); /* the box before has left */
-          ptx_mbarrier_arrive(of_box.empty + 8 * (me * BOXES + (count - 1) % BOXES));
-        }
+        if (second.residual) ptx_bulk_wait_read<0>(), ptx_mbarrier_arrive(of_box.empty + 8 * me);
       }
     }
   }
@@ -178,13 +174,13 @@ static const char *plan_chain(const conv_chain *chain, const conv_device *device
   chain_plan *mine = plan_data<chain_plan>(plan);
   window_cut *t = &mine->cut;
   const int64_t filters = ((int64_t)p->R * p->S + (q->K + WGMMA_M - 1) / WGMMA_M) * TAP;
-  if (p->R * p->S > MOST_TAPS || !best_cut(p, (int64_t)device->shared_per_block - 1024 - filters, CONSUMERS * BOXES, false, device->sm_count, t))
+  if (p->R * p->S > MOST_TAPS || !best_cut(p, (int64_t)device->shared_per_block - 1024 - filters, PLACES, false, device->sm_count, t))
     return "filters and two tiles do not fit in shared memory";
   mine->problem = *p, mine->second_k = q->K, mine->first = a->epilogue, mine->second = b->epilogue;
   const int i = product_number(positions(p, t), false);
   mine->kernel = instances[i];
   mine->box_bytes = box_pixels(p, t, false) * ROW;
-  mine->shared = (int)filters + t->stages * t->stage + CONSUMERS * BOXES * mine->box_bytes;
+  mine->shared = (int)filters + t->stages * t->stage + PLACES * mine->box_bytes;
   mine->blocks = t->tiles < device->sm_count ? t->tiles : device->sm_count;
   const cuuint64_t x_size[4] = {(cuuint64_t)p->C, (cuuint64_t)p->W, (cuuint64_t)p->H, (cuuint64_t)p->N},
                    y_size[4] = {(cuuint64_t)q->K, (cuuint64_t)q->Q, (cuuint64_t)q->P, (cuuint64_t)q->N};

@@ -107,10 +107,10 @@ template <int N> static __device__ __forceinline__ void convolve_rows(const stri
       multiply_windows<N>(sum, a, at.kept + before * pair_bytes(N), at.kept + s.stage * pair_bytes(N));
       ptx_mbarrier_wait(at.pixels.empty, parity ^ 1);
       ptx_wgmma_wait<1>();
-      put_finished<N, false>(sum[0], c, f, at.between);
+      put_results<N, false, false>(sum[0], c, f, at.between);
       ptx_wgmma_wait<0>();
       if (first_lane) ptx_mbarrier_arrive(at.rows.empty + 8 * before); /* no window needs these rows any more */
-      put_finished<N, false>(sum[1], c, f, at.between + N * ROW);
+      put_results<N, false, false>(sum[1], c, f, at.between + N * ROW);
       ptx_fence_proxy_async();
       ptx_bar_sync(3, THREADS);
       if (tells) ptx_mbarrier_arrive(at.pixels.full);

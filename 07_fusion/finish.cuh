@@ -4,6 +4,8 @@
  * shared memory where the result will: [pixel][64 channels], swizzled, brought there by the copy engine; ldmatrix reads it in the very pattern in which stmatrix
  * writes, so each thread replaces what it has read. */
 #pragma once
+#include <string.h>
+
 #include "06_tensorcore_fp16/tiles.cuh"
 #include "common/conv/operation.h"
 
@@ -11,15 +13,19 @@
 typedef struct finish {
   const float *scale, *bias;
   bool residual, gelu /* or SiLU; where the kernel is SMOOTH */;
-  float low, high;
+  __half2 low, high; /* twice the same */
 } finish;
 
 static inline bool is_smooth(conv_activation a) { return a == ACTIVATION_GELU || a == ACTIVATION_SILU; }
 
 static inline finish finish_of(const conv_epilogue *e, const float *scale, const float *bias) {
   const bool limited = e->activation == ACTIVATION_RELU || e->activation == ACTIVATION_RELU6;
-  return {e->scale ? scale : NULL,          e->bias ? bias : NULL,   e->residual,
-          e->activation == ACTIVATION_GELU, limited ? 0 : -INFINITY, e->activation == ACTIVATION_RELU6 ? 6 : INFINITY};
+  return {e->scale ? scale : NULL,
+          e->bias ? bias : NULL,
+          e->residual,
+          e->activation == ACTIVATION_GELU,
+          __float2half2_rn(limited ? 0 : -INFINITY),
+          __float2half2_rn(e->activation == ACTIVATION_RELU6 ? 6 : INFINITY)};
 }
 
 /* Of the 64 channels from `first` on, the two whose sums this thread holds: rows lane / 4 and 8 below of its warp's 16. */
@@ -38,32 +44,39 @@ static __device__ __forceinline__ channel_pair channels_of(const finish &f, int 
   return c;
 }
 
-/* SMOOTH: GELU, SiLU. Comparisons, and no fmaxf: what is not a number stays so. */
-template <bool SMOOTH> static __device__ __forceinline__ float activated(float v, const finish &f) {
-  if (SMOOTH) return f.gelu ? 0.5f * v * erfcf(-v * 0.70710678f) : v / (1 + expf(-v));
-  v = v < f.low ? f.low : v;
-  return v > f.high ? f.high : v;
+static __device__ __forceinline__ float smooth(float v, const finish &f) { return f.gelu ? 0.5f * v * erfcf(-v * 0.70710678f) : v / (1 + expf(-v)); }
+
+/* Two results, rounded and limited: two at a time, and the same as limited before, since limits are halves. SMOOTH: GELU, SiLU. What is not a number stays so. */
+template <bool SMOOTH> static __device__ __forceinline__ unsigned activated(float2 v, const finish &f) {
+  if (SMOOTH) v.x = smooth(v.x, f), v.y = smooth(v.y, f);
+  __half2 pair = __float22half2_rn(v);
+  if (!SMOOTH) pair = __hmin2_nan(__hmax2_nan(pair, f.low), f.high);
+  unsigned bits;
+  memcpy(&bits, &pair, sizeof bits);
+  return bits;
 }
 
 /* Two neighbouring pixels of one channel, and their residuals, as two halves. */
-template <bool SMOOTH> static __device__ __forceinline__ unsigned finished(float2 sum, float scale, float bias, unsigned residual, const finish &f) {
-  const float low = __half2float(__ushort_as_half((unsigned short)residual)), high = __half2float(__ushort_as_half((unsigned short)(residual >> 16)));
-  return two_halves(activated<SMOOTH>(fmaf(sum.x, scale, bias) + low, f), activated<SMOOTH>(fmaf(sum.y, scale, bias) + high, f));
+template <bool SMOOTH, bool RESIDUAL>
+static __device__ __forceinline__ unsigned finished(float2 sum, float scale, float bias, unsigned residual, const finish &f) {
+  float2 v = make_float2(fmaf(sum.x, scale, bias), fmaf(sum.y, scale, bias));
+  if (RESIDUAL) { v.x += __half2float(__ushort_as_half((unsigned short)residual)), v.y += __half2float(__ushort_as_half((unsigned short)(residual >> 16))); }
+  return activated<SMOOTH>(v, f);
 }
 
 /* 06f's put_turned, with the epilogue: sums [64 channels][N pixels] become halves in shared memory, [pixel][64 channels], over the residual, if there is one. */
-template <int N, bool SMOOTH>
-static __device__ __forceinline__ void put_finished(const float (&sum)[N / 2], const channel_pair &c, const finish &f, ptx_shared box) {
+template <int N, bool SMOOTH, bool RESIDUAL>
+static __device__ __forceinline__ void put_results(const float (&sum)[N / 2], const channel_pair &c, const finish &f, ptx_shared box) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, chunk = 2 * warp + lane / 8 % 2; /* 8 channels are 16 bytes */
 #pragma unroll
   for (int j = 0; j + 1 < N / 8; j += 2) { /* two times eight pixels, 16 channels */
     const ptx_shared at = box + swizzled(8 * (j + lane / 16) + lane % 8, chunk);
     unsigned part[4] = {};
-    if (f.residual) ptx_ldmatrix_x4_trans(part, at);
+    if (RESIDUAL) ptx_ldmatrix_x4_trans(part, at);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
       const int s = 4 * (j + i / 2) + 2 * (i % 2);
-      part[i] = finished<SMOOTH>(make_float2(sum[s], sum[s + 1]), c.scale[i % 2], c.bias[i % 2], part[i], f);
+      part[i] = finished<SMOOTH, RESIDUAL>(make_float2(sum[s], sum[s + 1]), c.scale[i % 2], c.bias[i % 2], part[i], f);
     }
     ptx_stmatrix_x4_trans(at, part);
   }
@@ -71,11 +84,18 @@ static __device__ __forceinline__ void put_finished(const float (&sum)[N / 2], c
     constexpr int j = N / 8 - 1;
     const ptx_shared at = box + swizzled(8 * j + lane % 8, chunk);
     unsigned part[2] = {};
-    if (f.residual) ptx_ldmatrix_x2_trans(part, at);
+    if (RESIDUAL) ptx_ldmatrix_x2_trans(part, at);
 #pragma unroll
-    for (int i = 0; i < 2; i++) part[i] = finished<SMOOTH>(make_float2(sum[4 * j + 2 * i], sum[4 * j + 2 * i + 1]), c.scale[i], c.bias[i], part[i], f);
+    for (int i = 0; i < 2; i++)
+      part[i] = finished<SMOOTH, RESIDUAL>(make_float2(sum[4 * j + 2 * i], sum[4 * j + 2 * i + 1]), c.scale[i], c.bias[i], part[i], f);
     ptx_stmatrix_x2_trans(at, part);
   }
+}
+
+template <int N, bool SMOOTH>
+static __device__ __forceinline__ void put_finished(const float (&sum)[N / 2], const channel_pair &c, const finish &f, ptx_shared box) {
+  if (f.residual) put_results<N, SMOOTH, true>(sum, c, f, box);
+  else put_results<N, SMOOTH, false>(sum, c, f, box);
 }
 
 /* A row of a step's table for a kernel that fuses all of an epilogue. */

@@ -99,7 +99,7 @@ static __device__ __forceinline__ void depthwise(const tile_cut &t, const finish
     unsigned words[4];
 #pragma unroll
     for (int j = 0; j < CHUNK; j += 2)
-      words[j / 2] = two_halves(activated<false>(fmaf(sum[o][j], scale[j], bias[j]), f), activated<false>(fmaf(sum[o][j + 1], scale[j + 1], bias[j + 1]), f));
+      words[j / 2] = activated<false>(make_float2(fmaf(sum[o][j], scale[j], bias[j]), fmaf(sum[o][j + 1], scale[j + 1], bias[j + 1])), f);
     *(uint4 *)(to + swizzled((first + o) * t.columns + column, eight)) = make_uint4(words[0], words[1], words[2], words[3]);
   }
 }

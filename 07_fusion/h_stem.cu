@@ -139,7 +139,7 @@ __global__ void __launch_bounds__((1 + CONSUMERS) * THREADS, 1)
         multiply_pairs(sum, t.steps, of_a, of_b);
         ptx_wgmma_wait<0>();
         ptx_bar_sync(2 + me, THREADS); /* the pooled rows that need the row in its place are done */
-        put_finished<N, false>(sum, channels, f, ptx_shared_address(rows) + (2 * k + row) % KEPT * N * ROW);
+        put_results<N, false, false>(sum, channels, f, ptx_shared_address(rows) + (2 * k + row) % KEPT * N * ROW);
       }
       ptx_bar_sync(2 + me, THREADS); /* rows are there, and nobody reads the pairs any more */
       if (threadIdx.x % THREADS == 0) ptx_mbarrier_arrive(r.empty + 8 * mine.stage);

@@ -2,9 +2,11 @@
  *
  * Terms:    persistent RNN, thread block cluster, distributed shared memory, latency-bound.
  * Idea:     a step is a small product, h = U h: 2 MB of weights for 1024 hidden units, read again in every step, for a batch that fills an eighth of a tensor core's tile. But rows
- *           of the batch are independent, and 16 multiprocessors' registers hold all of U: a cluster of 16 blocks takes 8 rows of the batch through all steps. Each block has
- *           64 rows of U, makes 64 values of the next state for its 8 rows of the batch, 1 KiB, and copies them into the shared memory of all 16. There is no barrier of
- *           the grid: who has all 16 pieces of a state goes on.
+ *           of the batch are independent, and 16 multiprocessors' registers hold all of U: a cluster of 16 blocks takes up to 8 rows of the batch through all steps. Each
+ *           block has 64 rows of U, makes 64 values of the next state for its rows of the batch and copies them into the shared memory of all 16. There is no barrier
+ *           of the grid: who has all 16 pieces of a state goes on.
+ * Copies:   a block takes in some 30 bytes a nanosecond from others; 16 pieces of 8 rows would be 16 KiB, half a microsecond. So rows are shared among as many clusters as can
+ *           live together, seven of 16 on an H200: five rows each. And each block sends to its right neighbour first, since 16 that begin with the same one would wait.
  * Buffers:  two states in turn; a block says to all others when it has read one, and its piece of the next but one is not sent before all have said so. (Who has sent its
  *           piece of state t has read state t - 1: but a copy tells nobody what its sender has done before. The checker insists.)
  * Roles:    four warpgroups with a quarter of the depth each, a of wgmma from registers; their sums meet in shared memory, in a fixed order.
@@ -17,8 +19,8 @@
 #include "07_fusion/recurrent.h"
 #include "common/harness/launch.h"
 
-static constexpr int WARPGROUPS = 4, BLOCK = WARPGROUPS * THREADS, ROWS = 8 /* of the batch, a cluster's */,
-                     PIECE = ROWS * ROW /* bytes of a block's part of a state */;
+static constexpr int WARPGROUPS = 4, BLOCK = WARPGROUPS * THREADS, ROWS = 8 /* of the batch, at most, a cluster's */,
+                     PIECE = ROWS * ROW /* room for a block's part of a state */;
 
 /* A fragment of U for wgmma: 64 rows from `row` on, 16 columns from k on. */
 static __device__ __forceinline__ void load_fragment(unsigned (&a)[4], const __half *__restrict__ u, int hidden, int row, int k) {
@@ -36,18 +38,20 @@ __global__ void __launch_bounds__(BLOCK, 1) recurrent_kernel(recurrent_layer lay
   __shared__ float sums[WARPGROUPS][ROWS][WGMMA_M + 4];     /* + 4: for the banks */
   __shared__ unsigned long long barriers[4];                /* a state has come; everyone has read one */
   const ptx_shared states = ptx_shared_address(shared), pieces = states + 2 * STATE, full = ptx_shared_address(barriers), empty = full + 16;
-  const int rank = blockIdx.x % BLOCKS, batch = blockIdx.x / BLOCKS * ROWS, group = uniform(threadIdx.x / THREADS), lane = threadIdx.x % 32;
+  const int rank = blockIdx.x % BLOCKS, batch = blockIdx.x / BLOCKS * layer.rows, sent = layer.rows * ROW, group = uniform(threadIdx.x / THREADS),
+            lane = threadIdx.x % 32;
   const int n = threadIdx.x / WGMMA_M, unit = rank * WGMMA_M + threadIdx.x % WGMMA_M; /* this thread's value of the next state */
-  const bool inside = batch + n < layer.batch;
+  const bool inside = n < layer.rows && batch + n < layer.batch;
   if (threadIdx.x == 0) {
     for (int i = 0; i < 2; i++) ptx_mbarrier_init(full + 8 * i, 1), ptx_mbarrier_init(empty + 8 * i, BLOCKS);
     ptx_fence_mbarrier_init();
-    ptx_mbarrier_arrive_expect_tx(full, STATE), ptx_mbarrier_arrive_expect_tx(full + 8, STATE);
+    ptx_mbarrier_arrive_expect_tx(full, BLOCKS * sent), ptx_mbarrier_arrive_expect_tx(full + 8, BLOCKS * sent);
   }
-  for (int i = threadIdx.x; i < ROWS * HIDDEN / CHUNK; i += BLOCK) { /* the first state, as copies would bring it */
-    const int row = i / (HIDDEN / CHUNK), chunk = i % (HIDDEN / CHUNK);
-    const uint4 eight = batch + row < layer.batch ? *(const uint4 *)(first + (batch + row) * HIDDEN + chunk * CHUNK) : uint4();
-    *(uint4 *)(shared + chunk / CHUNKS * PIECE + swizzled(row, chunk % CHUNKS)) = eight;
+  for (int i = threadIdx.x; i < ROWS * HIDDEN / CHUNK; i += BLOCK) { /* the first state, as copies would bring it; rows that none brings are zero */
+    const int row = i / (HIDDEN / CHUNK), chunk = i % (HIDDEN / CHUNK), at = chunk / CHUNKS * PIECE + swizzled(row, chunk % CHUNKS);
+    const bool there = row < layer.rows && batch + row < layer.batch;
+    *(uint4 *)(shared + at) = there ? *(const uint4 *)(first + (batch + row) * HIDDEN + chunk * CHUNK) : uint4();
+    if (row >= layer.rows) *(uint4 *)(shared + STATE + at) = uint4();
   }
   unsigned a[BLOCKS][4];
 #pragma unroll
@@ -79,7 +83,7 @@ __global__ void __launch_bounds__(BLOCK, 1) recurrent_kernel(recurrent_layer lay
     for (int i = 0; i < ROWS / 2; i++) sums[group][lane % 4 * 2 + i % 2][threadIdx.x / 32 % 4 * 16 + lane / 4 + i / 2 * 8] = sum[i];
     __syncthreads(); /* sums are there; and everyone here has read the state */
     if (threadIdx.x < BLOCKS && t + 2 < layer.steps) ptx_mbarrier_arrive_cluster(ptx_mapa(empty + 8 * (t % 2), threadIdx.x));
-    if (threadIdx.x == 0 && t > 0 && t + 2 < layer.steps) ptx_mbarrier_arrive_expect_tx(full + 8 * (t % 2), STATE); /* for the one after the next */
+    if (threadIdx.x == 0 && t > 0 && t + 2 < layer.steps) ptx_mbarrier_arrive_expect_tx(full + 8 * (t % 2), BLOCKS * sent); /* for the one after the next */
     float value = from_input;
 #pragma unroll
     for (int g = 0; g < WARPGROUPS; g++) value += sums[g][n][threadIdx.x % WGMMA_M];
@@ -91,8 +95,8 @@ __global__ void __launch_bounds__(BLOCK, 1) recurrent_kernel(recurrent_layer lay
     __syncthreads(); /* the piece is there; and sums may be written again */
     if (threadIdx.x < BLOCKS && t + 1 < layer.steps) {
       if (t > 0) ptx_mbarrier_wait(empty + 8 * ((t + 1) % 2), (t - 1) / 2 & 1); /* the place of state t - 1 is free */
-      ptx_bulk_between(ptx_mapa(states + (t + 1) % 2 * STATE + rank * PIECE, threadIdx.x), pieces + t % 2 * PIECE, PIECE,
-                       ptx_mapa(full + 8 * ((t + 1) % 2), threadIdx.x));
+      const int to = (rank + threadIdx.x) % BLOCKS;
+      ptx_bulk_between(ptx_mapa(states + (t + 1) % 2 * STATE + rank * PIECE, to), pieces + t % 2 * PIECE, sent, ptx_mapa(full + 8 * ((t + 1) % 2), to));
     }
     __syncwarp();
   }
@@ -113,7 +117,18 @@ static int kernel_for(int hidden) {
 }
 static int shared_of(int blocks) { return 2 * blocks * PIECE + 2 * PIECE; }
 
-extern "C" const char *recurrent_plan(const recurrent_layer *layer, int arch, cudaError_t *status) {
+/* Clusters that live at the same time. */
+static cudaError_t clusters_together(int i, int *clusters) {
+  cudaLaunchAttribute size = {};
+  size.id = cudaLaunchAttributeClusterDimension, size.val.clusterDim.x = 1u << i, size.val.clusterDim.y = size.val.clusterDim.z = 1;
+  cudaLaunchConfig_t launch = {};
+  launch.gridDim = dim3(1u << i), launch.blockDim = dim3(BLOCK), launch.dynamicSmemBytes = (size_t)shared_of(1 << i), launch.attrs = &size, launch.numAttrs = 1;
+  return cudaOccupancyMaxActiveClusters(clusters, (const void *)kernels[i], &launch);
+}
+
+static int clusters_of(const recurrent_layer *layer, int rows) { return (layer->batch + rows - 1) / rows; }
+
+extern "C" const char *recurrent_plan(recurrent_layer *layer, int arch, cudaError_t *status) {
   const int i = kernel_for(layer->hidden);
   *status = cudaSuccess;
   if (arch / 10 != 9) return "wgmma: only compute capability 9.0 has it";
@@ -121,11 +136,16 @@ extern "C" const char *recurrent_plan(const recurrent_layer *layer, int arch, cu
   if (layer->batch < 1 || layer->steps < 1 || (int64_t)layer->steps * layer->batch * layer->hidden > INT_MAX) return "no steps, or 2^31 values and more";
   if (i == 4) *status = cudaFuncSetAttribute((const void *)kernels[i], cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
   if (!*status) *status = cudaFuncSetAttribute((const void *)kernels[i], cudaFuncAttributeMaxDynamicSharedMemorySize, shared_of(1 << i));
+  layer->rows = ROWS;
+  int together = 0;
+  if (!*status) *status = clusters_together(i, &together);
+  while (layer->rows > 1 && clusters_of(layer, layer->rows - 1) <= together) layer->rows--;
   return *status ? "cannot be planned" : NULL;
 }
 
 extern "C" cudaError_t recurrent_launch(const recurrent_layer *layer, const void *u, const void *first, const void *z, void *h, cudaStream_t stream) {
-  const int i = kernel_for(layer->hidden), clusters = (layer->batch + ROWS - 1) / ROWS;
-  return launch_kernel({.grid = dim3(clusters << i), .block = dim3(BLOCK), .shared = (size_t)shared_of(1 << i), .stream = stream, .cluster = 1u << i},
-                       kernels[i], *layer, (const __half *)u, (const __half *)first, (const __half *)z, (__half *)h);
+  const int i = kernel_for(layer->hidden);
+  return launch_kernel(
+      {.grid = dim3(clusters_of(layer, layer->rows) << i), .block = dim3(BLOCK), .shared = (size_t)shared_of(1 << i), .stream = stream, .cluster = 1u << i},
+      kernels[i], *layer, (const __half *)u, (const __half *)first, (const __half *)z, (__half *)h);
 }

@@ -11,10 +11,11 @@ typedef struct recurrent_layer {
   int hidden; /* 64, 128, 256, 512 or 1024 */
   int batch, steps;
   bool relu; /* else no activation */
+  int rows;  /* of the batch, a cluster's; recurrent_plan() sets it */
 } recurrent_layer;
 
 /* NULL, or why 07i does not compute it, in words; *status: of a CUDA call that failed. Sets what the launch needs. */
-const char *recurrent_plan(const recurrent_layer *layer, int arch, cudaError_t *status);
+const char *recurrent_plan(recurrent_layer *layer, int arch, cudaError_t *status);
 
 /* All steps in one launch. u [hidden][hidden], first [batch][hidden], z and h [steps][batch][hidden]: halves in device memory, 16-byte aligned. Returns the first error. */
 cudaError_t recurrent_launch(const recurrent_layer *layer, const void *u, const void *first, const void *z, void *h, cudaStream_t stream);

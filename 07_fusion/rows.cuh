@@ -61,7 +61,7 @@ static __device__ __forceinline__ void put_rows(const float (&sum)[ROWS][N / 2],
     for (int i = 0; i < 4; i++) {
       const int of_row = (j + i / 2) / EIGHTS, eight = (j + i / 2) % EIGHTS, s = 4 * eight + 2 * (i % 2), column = eight * 8 + lane % 4 * 2;
       const bool inside = row + of_row >= 0 && row + of_row < t.rows;
-      const unsigned pair = finished<false>(make_float2(sum[of_row][s], sum[of_row][s + 1]), c.scale[i % 2], c.bias[i % 2], 0, f);
+      const unsigned pair = finished<false, false>(make_float2(sum[of_row][s], sum[of_row][s + 1]), c.scale[i % 2], c.bias[i % 2], 0, f);
       part[i] = pair & ((inside && column < t.columns ? 0xffffu : 0) | (inside && column + 1 < t.columns ? 0xffff0000u : 0));
     }
     const int mine = j + lane / 16, of_row = mine >= EIGHTS;

@@ -1,4 +1,4 @@
-# Kernels of steps 04, 06 and 07 that may begin before the kernel before them has ended (tests/early.c), under the checker: as they are no report, in any order; with their waits
+# Kernels of steps 06 and 07 that may begin before the kernel before them has ended (tests/early.c), under the checker: as they are no report, in any order; with their waits
 # taken out, all or the producers' alone, every access that is too early is found, at its line.
 . tests/tap.inc
 emulator_only 'the checker is part of the emulator'
@@ -22,17 +22,15 @@ done
 declare -A edits=([all]='s/ptx_griddepcontrol_wait\(\);/{}/' [producer]='/^   /s/ptx_griddepcontrol_wait\(\);/{}/')
 without() {
   local name=$2-$1 others=() other
-  for other in 04_*/*.cu 06_*/*.cu; do [ "${other#*/}" = "$2.cu" ] || others+=("build/check/$other.o"); done
-  others+=(build/check/07_fusion/*.cu.o "$B"/0[467]_*/kernels.c.o "$B"/0[467]_*/kernel_sources.c.o)
+  for other in 06_*/*.cu; do [ "${other#*/}" = "$2.cu" ] || others+=("build/check/$other.o"); done
+  others+=(build/check/07_fusion/*.cu.o "$B"/0[67]_*/kernels.c.o "$B"/0[67]_*/kernel_sources.c.o)
   "$REWRITE" "$folder/$name.cu" "$folder/$name.cpp" && $COMPILE "$folder/$name.cpp" -o "$folder/$name.o" &&
     $LINK -rdynamic -o "$folder/$name" "$folder/$name.o" "$B"/tests/early.c.o "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
 }
 export -f without
-sources=(g_depthwise h_depthwise_dgrad f_persistent g_window h_stream i_few j_dgrad l_wgrad k_strides m_window_wgrad n_pairs p_toeplitz q_toeplitz_dgrad r_tensor_wgrad s_first t_first_wgrad u_groups v_groups_wgrad)
+sources=(f_persistent g_window h_stream i_few j_dgrad l_wgrad k_strides m_window_wgrad n_pairs r_tensor_wgrad s_first t_first_wgrad u_groups v_groups_wgrad)
 declare -A only=([s_first]='ROW_OF(16)' [t_first_wgrad]='ROW_OF(3, 24, 1)' [u_groups]='ROW_OF(256)') # of the table of instances: the rest takes the compiler long
-for source in "${sources[@]}"; do # 06p's and 06q's kernel stands in a header
-  perl -0777 -pe '1 while s{^#include "(06_\w+/toeplitz\w*\.cuh)"\n}{open my $header, "<", $1; <$header>}me; s/^#pragma once\n//mg' 0[46]_*/"$source.cu" >"$folder/$source.cu"
-done
+for source in "${sources[@]}"; do cp 06_*/"$source.cu" "$folder"; done
 for waits in all producer; do
   for source in "${sources[@]}"; do
     sed -E "${edits[$waits]}" "$folder/$source.cu" >"$folder/$source-$waits.cu"
@@ -60,17 +58,6 @@ for layer in 06f:f_persistent 06g:g_window 06h:h_stream 06i:i_few 06i-cluster:i_
     found $waits "${layer%:*}" "${layer#*:}" filters '(filters|&?filter_tiles), \{' 'wrote it'
   done
   found all "${layer%:*}" "${layer#*:}" over 'ptx_tensor_store\(&results, |ptx_tensor_store_im2col\(' 'read it'
-done
-found all 04g g_depthwise image '\? x\[coming' 'wrote it'
-found all 04g g_depthwise filters 'filter\[i\] = ' 'wrote it'
-found all 04g g_depthwise over 'y\[to ' 'read it'
-found all 04h h_depthwise_dgrad image '\? dy\[coming' 'wrote it'
-found all 04h h_depthwise_dgrad filters 'filter\[i\] = ' 'wrote it'
-found all 04h h_depthwise_dgrad over 'dx\[to ' 'read it'
-for layer in 06p:p_toeplitz 06q:q_toeplitz_dgrad; do
-  found all ${layer%:*} ${layer#*:} image 'source \+ (held|from)\[' 'wrote it'
-  found all ${layer%:*} ${layer#*:} filters 'filter\[u\]\[k\]\[i\] = ' 'wrote it'
-  found all ${layer%:*} ${layer#*:} over '\(row_out \+ to' 'read it'
 done
 found producer 06r r_tensor_wgrad image ', x \+ x_from' 'wrote it'
 found producer 06r r_tensor_wgrad filters ', dy \+ dy_from' 'wrote it'

@@ -59,7 +59,7 @@ $(CHECK)/tests/%: $(CHECK)/tests/%.cu.o $(LIBRARY)
 	$(Q)$(LINK)
 
 # A test in C with a step's kernels.
-$(CHECK)/tests/early $(CHECK)/tests/early_chains: $(CHECK)/tests/%: $(B)/tests/%.c.o $(filter-out %/main.c.o,$(foreach s,04 06 07,$(call mode_objects,check,$(s)))) $(LIBRARY)
+$(CHECK)/tests/early $(CHECK)/tests/early_chains: $(CHECK)/tests/%: $(B)/tests/%.c.o $(filter-out %/main.c.o,$(foreach s,06 07,$(call mode_objects,check,$(s)))) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK)

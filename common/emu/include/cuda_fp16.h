@@ -86,6 +86,8 @@ static inline bool __hisnan(__half a) { return (a.bits & 0x7FFF) > 0x7C00; }
 static inline int __hisinf(__half a) { return (a.bits & 0x7FFF) != 0x7C00 ? 0 : a.bits & 0x8000 ? -1 : 1; }
 static inline __half __hmax(__half a, __half b) { return __half(fmaxf(__half2float(a), __half2float(b))); }
 static inline __half __hmin(__half a, __half b) { return __half(fminf(__half2float(a), __half2float(b))); }
+static inline __half __hmax_nan(__half a, __half b) { return __hisnan(a) || __hisnan(b) ? __ushort_as_half(0x7FFF) : __hmax(a, b); }
+static inline __half __hmin_nan(__half a, __half b) { return __hisnan(a) || __hisnan(b) ? __ushort_as_half(0x7FFF) : __hmin(a, b); }
 static inline __half hsqrt(__half a) { return __half(sqrtf(__half2float(a))); }
 static inline __half hrsqrt(__half a) { return __half(1 / sqrt((double)__half2float(a))); }
 static inline __half hrcp(__half a) { return __half(1 / __half2float(a)); }
@@ -100,6 +102,8 @@ EMU_HALF2_BINARY(__hmul2, __hmul)
 EMU_HALF2_BINARY(__h2div, __hdiv)
 EMU_HALF2_BINARY(__hmax2, __hmax)
 EMU_HALF2_BINARY(__hmin2, __hmin)
+EMU_HALF2_BINARY(__hmax2_nan, __hmax_nan)
+EMU_HALF2_BINARY(__hmin2_nan, __hmin_nan)
 #undef EMU_HALF2_BINARY
 static inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) { return __half2(__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)); }
 static inline __half2 __hneg2(__half2 a) { return __half2(__hneg(a.x), __hneg(a.y)); }
