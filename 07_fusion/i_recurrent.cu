@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(BLOCK, 1) recurrent_kernel(recurrent_layer lay
 
   for (int t = 0; t < layer.steps; t++) {
     const int at = (t * layer.batch + batch + n) * HIDDEN + unit;
-    const float from_input = inside ? __half2float(z[at]) : 0; /* there when it is needed */
+    const __half from_input = inside ? z[at] : __half(0.0f); /* there when it is needed */
     const ptx_shared state = states + t % 2 * STATE;
     if (t > 0) {
       ptx_mbarrier_wait(full + 8 * (t % 2), (t - 1) / 2 & 1);
@@ -82,13 +82,11 @@ __global__ void __launch_bounds__(BLOCK, 1) recurrent_kernel(recurrent_layer lay
 #pragma unroll
     for (int i = 0; i < ROWS / 2; i++) sums[group][lane % 4 * 2 + i % 2][threadIdx.x / 32 % 4 * 16 + lane / 4 + i / 2 * 8] = sum[i];
     __syncthreads(); /* sums are there; and everyone here has read the state */
-    if (threadIdx.x < BLOCKS && t + 2 < layer.steps) ptx_mbarrier_arrive_cluster(ptx_mapa(empty + 8 * (t % 2), threadIdx.x));
     if (threadIdx.x == 0 && t > 0 && t + 2 < layer.steps) ptx_mbarrier_arrive_expect_tx(full + 8 * (t % 2), BLOCKS * sent); /* for the one after the next */
-    float value = from_input;
+    float value = __half2float(from_input);
 #pragma unroll
     for (int g = 0; g < WARPGROUPS; g++) value += sums[g][n][threadIdx.x % WGMMA_M];
     const __half next = __float2half_rn(layer.relu && value < 0 ? 0 : value);
-    if (inside) h[at] = next;
     unsigned char *const piece = shared + 2 * STATE + t % 2 * PIECE;
     *(__half *)(piece + swizzled(n, threadIdx.x % WGMMA_M / CHUNK) + threadIdx.x % CHUNK * 2) = next;
     ptx_fence_proxy_async();
@@ -98,6 +96,10 @@ __global__ void __launch_bounds__(BLOCK, 1) recurrent_kernel(recurrent_layer lay
       const int to = (rank + threadIdx.x) % BLOCKS;
       ptx_bulk_between(ptx_mapa(states + (t + 1) % 2 * STATE + rank * PIECE, to), pieces + t % 2 * PIECE, sent, ptx_mapa(full + 8 * ((t + 1) % 2), to));
     }
+    /* What nobody waits for comes last: a fence waits for what its thread has stored before, so h would be waited for; and so does an arrival that others shall see. */
+    const int other = threadIdx.x - 32; /* told by another warp than the one that copies */
+    if (other >= 0 && other < BLOCKS && t + 2 < layer.steps) ptx_mbarrier_arrive_cluster(ptx_mapa(empty + 8 * (t % 2), other));
+    if (inside) h[at] = next;
     __syncwarp();
   }
   ptx_cluster_arrive();

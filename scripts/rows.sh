@@ -45,6 +45,10 @@ epilogue-07 | 07 | --suite OTHERS --batch 32 --pass fprop --kernel auto --fuse s
 epilogue-07 | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fuse scale,bias,residual,relu
 epilogue-07 | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse scale,bias,relu
 fusion-07 | tools/fusion | --seconds 2
+network-07 | tools/network | --batch 1 --seconds 2
+network-07 | tools/network | --batch 32 --seconds 2
+network-07 | tools/network | --batch 256 --seconds 2
+recurrent-07 | tools/recurrent |
 END
 }
 

@@ -176,6 +176,7 @@ static int examine(session *s, const char *where, int words, char *const word[])
   if (status) return status;
   if (s->list) print_line(&at);
   else print_point(&at);
+  fflush(stdout); /* the next takes long */
   if (s->csv) write_row(s, &at);
   if (at.us > 0) {
     const double gain = at.apart_us / at.us;
