@@ -33,7 +33,8 @@ void output_start(void) {
 
 /* ---------------------------------------------------------------- when the program dies */
 
-static const int deadly[] = {SIGHUP, SIGINT, SIGQUIT, SIGABRT, SIGPIPE, SIGALRM, SIGTERM, SIGXCPU, SIGXFSZ, SIGUSR1, SIGUSR2};
+static const int deadly[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGABRT, SIGPIPE, SIGALRM, SIGTERM, SIGXCPU,
+                             SIGXFSZ, SIGUSR1, SIGUSR2, SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGSYS};
 enum { DEADLY = sizeof deadly / sizeof *deadly };
 
 void output_remove_partial(void) {
