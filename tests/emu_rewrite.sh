@@ -260,5 +260,11 @@ ok $result "__cluster_dims__: an error that says what to use"
 "$REWRITE" "$dir/none.cu" "$dir/none.cpp" 2> /dev/null
 [ $? -eq 1 ]
 ok $? "a file that is not there is exit status 1"
+mkfifo "$dir/fifo"
+for what in "$dir|Is a directory" "$dir/fifo|nobody writes into this pipe (a regular file or a pipe with a writer is right)"; do
+  timeout 10 "$REWRITE" "${what%%|*}" "$dir/none.cpp" 2> "$dir/message"
+  [ $? -eq 1 ] && [ "$(cat "$dir/message")" = "${what%%|*}: expected a readable source: ${what#*|}" ] && [ ! -e "$dir/none.cpp" ]
+  ok $? "no source: ${what#*|}"
+done
 echo "1..$count"
 exit $failed

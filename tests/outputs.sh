@@ -47,6 +47,11 @@ ok $? '--csv into a FIFO: its reader gets the rows' || failed
 timeout 20 cat "$T/d/fifo" >"$T/got" &
 says 0 '' timeout 20 "$two" "${small[@]}" --out "$T/d/fifo" && wait $! && [ "$(head -c 6 "$T/got" | tail -c 5)" = NUMPY ]
 ok $? '--out into a FIFO' || failed
+says 2 "--csv: $T/d/fifo: cannot write: nobody reads there (a file or a pipe with a reader is right)" timeout 20 "$two" "${small[@]}" --csv "$T/d/fifo" && [ -p "$T/d/fifo" ]
+ok $? '--csv into a FIFO that nobody reads' || failed
+(sleep 0.3 && timeout 20 cat "$T/d/fifo" >"$T/got") &
+says 0 '' timeout 20 "$two" "${small[@]}" --csv "$T/d/fifo" && wait $! && rows "$T/got"
+ok $? '... and into one whose reader comes a little later' || failed
 cd_into && ln -s /proc/self/fd/2 "$T/d/stderr" # as /dev/stderr is
 timeout 20 "$two" "${small[@]}" --csv "$T/d/stderr" 2>&1 >/dev/null | cat >"$T/got"
 rows "$T/got" && [ -L "$T/d/stderr" ]
