@@ -94,7 +94,7 @@ $(B)/%.cu.o: %.cu $(STAMP)
 	$(call say,nvcc $<)
 	$(Q)scripts/nvcc_strict.sh $(NVCC) -ccbin $(CXX) $(NVCC_FLAGS) $(GENCODE) $(if $(filter 1,$(words $(ARCH))),$(call STRICT_PTXAS,$(ARCH))) -MMD -MP -c $< -o $@
 else
-$(REWRITE): $(patsubst %,$(B)/%.o,$(wildcard common/emu/rewrite/*.c) common/files/output.c)
+$(REWRITE): $(patsubst %,$(B)/%.o,$(wildcard common/emu/rewrite/*.c) common/files/input.c common/files/output.c)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^
 $(B)/gen/%.cu.cpp: %.cu $(REWRITE)
 	@mkdir -p $(@D)

@@ -226,6 +226,17 @@ fails "in.cu:2: $inside" "a shared variable in a shared array's size" <<'END'
 void k() {
   __shared__ int a[sizeof(struct { __shared__ int b; })]; }
 END
+lines="a string of several lines inside a declaration or a kernel's name, expected one line"
+fails "in.cu:2: $lines" "a string that goes on in the next line, in a shared array's size" <<'END'
+void k() {
+  __shared__ int a[sizeof "two\
+lines"];
+}
+END
+fails "in.cu:1: $lines" "a raw string of two lines in a kernel's name" <<'END'
+void f() { table[R"(a
+b)"]<<<1, 2>>>(); }
+END
 fails 'in.cu:2: a comment that does not end, expected */' "an open comment" <<'END'
 int x;
 /* and so on
@@ -249,5 +260,11 @@ ok $result "__cluster_dims__: an error that says what to use"
 "$REWRITE" "$dir/none.cu" "$dir/none.cpp" 2> /dev/null
 [ $? -eq 1 ]
 ok $? "a file that is not there is exit status 1"
+mkfifo "$dir/fifo"
+for what in "$dir|Is a directory" "$dir/fifo|nobody writes into this pipe (a regular file or a pipe with a writer is right)"; do
+  timeout 10 "$REWRITE" "${what%%|*}" "$dir/none.cpp" 2> "$dir/message"
+  [ $? -eq 1 ] && [ "$(cat "$dir/message")" = "${what%%|*}: expected a readable source: ${what#*|}" ] && [ ! -e "$dir/none.cpp" ]
+  ok $? "no source: ${what#*|}"
+done
 echo "1..$count"
 exit $failed

@@ -47,6 +47,11 @@ ok $? '--csv into a FIFO: its reader gets the rows' || failed
 timeout 20 cat "$T/d/fifo" >"$T/got" &
 says 0 '' timeout 20 "$two" "${small[@]}" --out "$T/d/fifo" && wait $! && [ "$(head -c 6 "$T/got" | tail -c 5)" = NUMPY ]
 ok $? '--out into a FIFO' || failed
+says 2 "--csv: $T/d/fifo: cannot write: nobody reads there (a file or a pipe with a reader is right)" timeout 20 "$two" "${small[@]}" --csv "$T/d/fifo" && [ -p "$T/d/fifo" ]
+ok $? '--csv into a FIFO that nobody reads' || failed
+(sleep 0.3 && timeout 20 cat "$T/d/fifo" >"$T/got") &
+says 0 '' timeout 20 "$two" "${small[@]}" --csv "$T/d/fifo" && wait $! && rows "$T/got"
+ok $? '... and into one whose reader comes a little later' || failed
 cd_into && ln -s /proc/self/fd/2 "$T/d/stderr" # as /dev/stderr is
 timeout 20 "$two" "${small[@]}" --csv "$T/d/stderr" 2>&1 >/dev/null | cat >"$T/got"
 rows "$T/got" && [ -L "$T/d/stderr" ]
@@ -101,11 +106,11 @@ says 0 '' "$two" "${small[@]}" --csv "$long" && rows "$long" && [ "$(ls "${long%
 ok $? 'and it is replaced' || failed
 
 # ---------------------------------------------------------------- signals: no file half written, the old one as it was
-# killed SIGNAL NAME COMMAND...: while it works. (What bash starts in the background ignores SIGINT; perl puts that back.)
+# killed SIGNAL NAME COMMAND...: while it works. (What bash starts in the background ignores SIGINT; perl puts that back, and a signal that is not deadly ends the wait.)
 killed() {
   local pid status tries=0
   cd_into && echo old >"$T/d/a"
-  perl -e '$SIG{INT} = $SIG{QUIT} = "DEFAULT"; exec @ARGV' "${@:3}" >"$T/log" 2>"$T/errors" &
+  perl -e '$SIG{INT} = $SIG{QUIT} = "DEFAULT"; alarm 20; exec @ARGV' "${@:3}" >"$T/log" 2>"$T/errors" &
   pid=$!
   while [ "$(ls "$T/d" | wc -l)" -eq 1 ] && [ "$(cat "$T/d/a")" = old ] && [ $((tries += 1)) -lt 500 ]; do sleep 0.02; done # until it has begun to write
   kill "-$1" $pid
@@ -115,7 +120,7 @@ killed() {
   ok $? "$2: SIG$1" || { diag "exit status $status" && failed; }
 }
 endless=(--random 20000 --no-time)
-for signal in HUP INT TERM QUIT ABRT PIPE; do killed $signal '--csv' "$two" "${endless[@]}" --csv "$T/d/a"; done
+for signal in HUP INT TERM QUIT ABRT PIPE SEGV BUS FPE ILL; do killed $signal '--csv' "$two" "${endless[@]}" --csv "$T/d/a"; done
 killed TERM '--json' "$two" "${endless[@]}" --json "$T/d/a"
 killed TERM 'cuts' "$B/tools/cuts" --suite resnet50 --csv "$T/d/a"
 "$B/tools/train" --steps 0 >/dev/null 2>&1 && killed TERM 'train' "$B/tools/train" --steps 100000 --csv "$T/d/a"

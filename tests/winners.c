@@ -48,6 +48,8 @@ static void winners(void) {
   ok(cudnn_winners_lookup(path, &task, "GPU", 91900, 1 << 20, &found, error, sizeof error) == 1, "another GPU is not there");
   ok(cudnn_winners_lookup(path, &task, gpu, 91900, 1 << 30, &found, error, sizeof error) == 1, "another workspace is not there");
   ok(cudnn_winners_lookup("/nonexistent/file", &task, gpu, 91900, 1, &found, error, sizeof error) == 1, "a missing file knows nothing");
+  ok(cudnn_winners_lookup("/tmp", &task, gpu, 91900, 1, &found, error, sizeof error) == -1 && strcmp(error, "/tmp: cannot read: Is a directory") == 0,
+     "a folder is no file: %s", error);
   FILE *f = fopen(path, "r");
   char line[512];
   int key = 0;

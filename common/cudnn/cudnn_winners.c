@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/cudnn/cudnn.h"
+#include "common/files/input.h"
 #include "common/files/output.h"
 #include "common/harness/gpus.h"
 
@@ -68,10 +69,11 @@ int cudnn_winners_lookup(const char *path, const cudnn_task *task, const char *g
   size_t line_size = 0;
   ssize_t length;
   make_key(task, gpu, version, workspace_limit, key);
-  FILE *file = fopen(path, "r");
+  if (access(path, F_OK) && errno == ENOENT) return 1;
+  const char *unreadable;
+  FILE *file = input_open(path, false, &unreadable);
   if (!file) {
-    if (errno == ENOENT) return 1;
-    snprintf(error, error_size, "%s: cannot read: %s", path, strerror(errno));
+    snprintf(error, error_size, "%s: cannot read: %s", path, unreadable);
     return -1;
   }
   int status = 1;

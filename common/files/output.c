@@ -33,7 +33,8 @@ void output_start(void) {
 
 /* ---------------------------------------------------------------- when the program dies */
 
-static const int deadly[] = {SIGHUP, SIGINT, SIGQUIT, SIGABRT, SIGPIPE, SIGALRM, SIGTERM, SIGXCPU, SIGXFSZ, SIGUSR1, SIGUSR2};
+static const int deadly[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGABRT, SIGPIPE, SIGALRM, SIGTERM, SIGXCPU,
+                             SIGXFSZ, SIGUSR1, SIGUSR2, SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGSYS};
 enum { DEADLY = sizeof deadly / sizeof *deadly };
 
 void output_remove_partial(void) {
@@ -115,8 +116,18 @@ static const char *written_twice(const output *o) {
   return NULL;
 }
 
+/* Opens what is no regular file. A pipe that nobody reads would be waited for; a reader may just be starting. Returns a descriptor, or -1 with errno. */
+static int open_special(const char *path) {
+  enum { PATIENCE = 100 /* tries, 10 ms apart */ };
+  int fd;
+  for (int tries = 0; (fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) < 0 && errno == ENXIO && tries < PATIENCE; tries++) usleep(10000);
+  if (fd >= 0) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+  return fd;
+}
+
 static output *cannot(output *o) {
-  fprintf(stderr, "%s: %s: cannot write: %s\n", o->option, o->path, strerror(errno));
+  fprintf(stderr, "%s: %s: cannot write: %s\n", o->option, o->path,
+          errno == ENXIO ? "nobody reads there (a file or a pipe with a reader is right)" : strerror(errno));
   output_discard(o);
   return NULL;
 }
@@ -142,7 +153,7 @@ static output *open_as(const char *option, const char *path, bool append) {
   }
   const int fd = replace  ? create_partial(o, o->number ? now.st_mode & 0777 : 0666)
                  : append ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_CLOEXEC, 0666)
-                          : open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+                          : open_special(path);
   if (fd < 0 || fstat(fd, &now) || !(o->file = fdopen(fd, "w"))) return cannot(o);
   if (!append) return o;
   o->device = now.st_dev, o->number = now.st_ino;

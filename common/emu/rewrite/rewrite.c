@@ -42,6 +42,8 @@ size_t behind_match(const token_list *list, size_t i) {
 void put_tokens(text *t, const token_list *list, size_t first, size_t end) {
   for (size_t i = first; i < end; i++) {
     if (list->at[i].kind == DIRECTIVE) fail_at(list->at[i].start, "a directive inside a declaration or a kernel's name, expected none");
+    if (memchr(source + list->at[i].start, '\n', list->at[i].end - list->at[i].start))
+      fail_at(list->at[i].start, "a string of several lines inside a declaration or a kernel's name, expected one line");
     if (i > first && list->at[i].start > list->at[i - 1].end) put_string(t, " ");
     put(t, source + list->at[i].start, list->at[i].end - list->at[i].start);
   }

@@ -1,5 +1,6 @@
 /* The rewriter's view of a source: text, tokens, edits. */
 #include "common/emu/rewrite/rewrite.h"
+#include "common/files/input.h"
 #include "common/files/output.h"
 
 #include <ctype.h>
@@ -227,10 +228,11 @@ void scan_source(void) { scan(0, length, 0, false); }
 
 void read_source(const char *from) {
   path = from;
-  FILE *file = fopen(path, "rb");
+  const char *unreadable;
+  FILE *file = input_open(path, false, &unreadable);
   size_t room = 0;
   if (file == NULL) {
-    perror(path);
+    fprintf(stderr, "%s: expected a readable source: %s\n", path, unreadable);
     exit(1);
   }
   for (int c; (c = getc(file)) != EOF;) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/emu/run/internal.h"
 
@@ -34,7 +35,24 @@ static bool read_number(int which, const char *text, uint64_t *number) {
   return isdigit((unsigned char)*text) && *end == '\0' && errno == 0 && known && *number >= settings[which].lowest && *number <= settings[which].highest;
 }
 
+/* A name that is nearly one of these would be as if it were not there. */
+static void refuse_others(void) {
+  static const char *const texts[] = {"EMU_ADDR2LINE", "EMU_COUNT_JSON"};
+  for (char **variable = environ; *variable; variable++) {
+    const size_t length = strcspn(*variable, "=");
+    bool known = strncmp(*variable, "EMU_", 4) != 0;
+    for (int i = 0; i < SETTINGS; i++) known |= strlen(settings[i].name) == length && strncmp(*variable, settings[i].name, length) == 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) known |= strlen(texts[i]) == length && strncmp(*variable, texts[i], length) == 0;
+    if (known) continue;
+    fprintf(stderr, "emulator: %.*s: expected", (int)length, *variable);
+    for (int i = 0; i < SETTINGS; i++) fprintf(stderr, " %s,", settings[i].name);
+    fprintf(stderr, " %s or %s\n", texts[0], texts[1]);
+    exit(2);
+  }
+}
+
 static __attribute__((constructor)) void read_environment(void) {
+  refuse_others();
   for (int i = 0; i < SETTINGS; i++) {
     const char *text = getenv(settings[i].name);
     settings[i].given = text != NULL;

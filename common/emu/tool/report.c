@@ -131,8 +131,9 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   (void)context;
   const emu_thread *t = emu_self;
   output_remove_partial();
-  if (t == NULL) { /* host code: not ours, so fault again without us */
+  if (t == NULL || info->si_code <= 0) { /* host code, or sent by a process: not ours, so once more without us */
     signal(number, SIG_DFL);
+    raise(number); /* what was sent does not come again by itself */
     return;
   }
   EMU_TELL(dying);
