@@ -95,6 +95,10 @@ static void rules(void) {
   ok(cudnn_unnoted_rule(&task, 0, true, &rule) && rule.shared && rule.growth == ours, "one that is not noted may be a transform");
   ok(!cudnn_unnoted_rule(&task, notes[0], true, &rule) && !cudnn_unnoted_rule(&task, 0, false, &rule),
      "one that is noted has had its chance; data that is not random has no such bound");
+  const error_rule exact = cudnn_rule(&task, 0, true), tf32 = cudnn_any_math_rule(&task, exact);
+  const cudnn_task half = task_of(&p, PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC);
+  ok(tf32.growth > 30 * exact.growth && tf32.growth < exact.growth + 0.002 && cudnn_any_math_rule(&half, exact).growth == exact.growth,
+     "rounded to TF32, fp32 inputs err by %.0f plain sums' bounds; fp16 ones not", tf32.growth / exact.growth);
 }
 
 static void tags(void) {

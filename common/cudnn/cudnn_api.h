@@ -218,6 +218,8 @@ void search_free(plan_search *s);
 /* Runs the plan once on the true data, in its own layout and memory, and judges the result. Returns 0, or -1 with a line in `error`. */
 int cudnn_check(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, const cudnn_truth *truth, error_rule rule, conv_verdict *verdict, char *error,
                 size_t error_size);
+/* The same where plans may round fp32 inputs to TF32 (cudnn_options.any_math). */
+error_rule cudnn_any_math_rule(const cudnn_task *task, error_rule rule);
 /* Is this an fp32 engine without a note that may still be a Winograd transform? Then the rule for its result. */
 bool cudnn_unnoted_rule(const cudnn_task *task, unsigned notes, bool random, error_rule *rule);
 #endif

@@ -25,6 +25,12 @@ error_rule cudnn_rule(const cudnn_task *task, unsigned notes, bool random) {
   return rule;
 }
 
+/* TF32 keeps 10 of fp32's 23 bits. Whether an engine rounds the others or cuts them off it does not tell: each of two inputs errs by 2^-10 of itself at most. */
+error_rule cudnn_any_math_rule(const cudnn_task *task, error_rule rule) {
+  if (task->dtype == DTYPE_FP32) rule.growth += 2 * 0x1p-10;
+  return rule;
+}
+
 /* Not every Winograd engine is noted as one (9.19's fp32 wgrad is not). The error of a transform, but none of the size that TF32 inputs would bring: 2^-11 of
  * the scale, where these reach twice that among 10^5 results. */
 bool cudnn_unnoted_rule(const cudnn_task *task, unsigned notes, bool random, error_rule *rule) {

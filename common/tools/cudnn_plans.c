@@ -25,7 +25,7 @@ static const char help_text[] =
     "  --plans N           plans timed at most (default: 400)\n"
     "  --seconds S         of search at most (default: 10)\n"
     "  --hopeless          also plans that even at the peak of fp32 FMA would be slower than what was found; they can take 20 s to build\n"
-    "  --any-math          also plans that round inputs to less, such as TF32; the winners' files are left alone\n"
+    "  --any-math          also plans that round inputs to less, such as TF32, judged by what that may err; the winners' files are left alone\n"
     "  --direct            no plan that computes as Winograd or FFT; the winners' files are left alone\n"
     "  --list-all          every timed plan, not only the fastest\n"
     "  --tag TAG           one plan, no search\n"
