@@ -75,5 +75,22 @@ apart 'an exponential' mb1ic64ih8oc64kh3ph1+silu mb1ic64ih8oc64kh1
 apart '128 channels' mb1ic128ih8oc64kh3ph1 mb1ic64ih8oc64kh1
 apart 'overlapping pools' mb1ic3ih32oc16oh16kh3sh2ph1 pool:g16mb1ic16ih16oc16oh16kh3ph1
 apart 'as asked' --unfused mb1ic64ih8oc64kh3ph1 mb1ic64ih8oc64kh1
-rm -f "$out"
+# alike WHAT OPERATIONS...: the device's word is the host's
+alike() {
+  local what=$1 status=0
+  shift
+  "$graph" --dtype fp16 --no-time --verify host "$@" >"$out" 2>&1 || status=1
+  "$graph" --dtype fp16 --no-time --verify device "$@" 2>&1 | diff "$out" - >"$out.diff" || status=2
+  grep -q 'exact on integers' "$out" && grep -q 'of the error bound' "$out" || status=3
+  ok $status "$what: judged on the device as on the host"
+  [ $status -eq 0 ] || diag "$(cat "$out" "$out.diff")"
+}
+alike 'a bottleneck and its shortcut' mb1ic64ih5iw14oc64oh5ow14kh1kw1+scale+bias+relu mb1ic64ih5iw14oc64oh5ow14kh3kw3ph1pw1+scale+bias+relu mb1ic64ih5iw14oc64oh5ow14kh1kw1+scale+bias+residual=0+relu
+alike 'a stem' mb1ic3ih32oc64oh16kh7sh2ph3+scale+bias+relu pool:g64mb1ic64ih16oc64oh8kh3sh2ph1
+alike 'depthwise, then 1x1' g24mb1ic24ih12oc24kh3ph1+bias+relu6 mb1ic24ih12oc24kh1+bias+residual
+"$graph" --verify there mb1ic8ih4oc8kh1 >"$out" 2>&1
+refused=$?
+[ $refused -eq 2 ] && [ "$(cat "$out")" = '--verify: expected host or device, got "there"' ]
+ok $? "a place that there is not"
+rm -f "$out" "$out.diff"
 done_testing

@@ -124,9 +124,9 @@ static int count(const session *s, const conv_graph *asked, point *at) {
 }
 
 /* Verifies a graph on random data. Returns 0 or 1. */
-static int verify(conv_graph *g, const graph_plan *plan, bool use_gpu, graph_verdict *v) {
+static int verify(conv_graph *g, const graph_plan *plan, bool on_device, graph_verdict *v) {
   graph_fill(g, 1, false);
-  const cudaError_t status = graph_verify(g, plan, false, use_gpu, stdout, v);
+  const cudaError_t status = graph_verify(g, plan, false, on_device, stdout, v);
   if (status) return fprintf(stderr, "fusion: %s\n", cudaGetErrorString(status)), 1;
   return v->right ? 0 : (printf("WRONG: %s\n", v->note), 1);
 }

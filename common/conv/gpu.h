@@ -5,6 +5,7 @@
 
 #include "common/conv/epilogue.h"
 #include "common/conv/judge.h"
+#include "common/conv/operation.h"
 #include "common/conv/reference.h"
 
 #ifdef __cplusplus
@@ -57,6 +58,9 @@ cudaError_t gpu_next_mismatch(const conv_tensor *out, const conv_reference *ref,
 
 /* reference_fuse() for a reference and data in device memory, but for its largest scale. */
 cudaError_t gpu_fuse(const conv_reference *ref, const conv_epilogue *e, const epilogue_data *data);
+
+/* operation_reference() of an operation without products, but for its largest scale. */
+cudaError_t gpu_pixels(const conv_reference *ref, const conv_operation *o, const conv_tensor *x);
 
 #ifdef __cplusplus
 }

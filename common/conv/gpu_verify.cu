@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 
 #include "common/conv/gpu.h"
+#include "common/conv/operation_reference.h"
 
 /* Of all elements. Numbers that are 0 or more are in the order of their bits. */
 struct totals {
@@ -93,5 +94,19 @@ __global__ void __launch_bounds__(GPU_THREADS) fuse_kernel(conv_tensor shape, do
 
 cudaError_t gpu_fuse(const conv_reference *ref, const conv_epilogue *e, const epilogue_data *data) {
   fuse_kernel<<<gpu_blocks(ref->shape.count), GPU_THREADS>>>(ref->shape, ref->value, ref->scale, *e, *data);
+  return cudaGetLastError();
+}
+
+__global__ void __launch_bounds__(GPU_THREADS) pixels_kernel(conv_tensor shape, double *value, float *scale, conv_operation o, conv_tensor x) {
+  for (int64_t i = first_element(); i < shape.count; i += next_element()) {
+    int at[4];
+    tensor_coordinates(&shape, i, at);
+    value[i] = operation_pixel(&o, &x, at);
+    scale[i] = round_scale(fabs(value[i]));
+  }
+}
+
+cudaError_t gpu_pixels(const conv_reference *ref, const conv_operation *o, const conv_tensor *x) {
+  pixels_kernel<<<gpu_blocks(ref->shape.count), GPU_THREADS>>>(ref->shape, ref->value, ref->scale, *o, *x);
   return cudaGetLastError();
 }

@@ -27,20 +27,6 @@ cudaError_t reference_fuse_on_device(conv_reference *ref, const conv_epilogue *e
   return status ? status : gpu_largest(ref->scale, ref->shape.count, ref->room, &ref->largest_scale);
 }
 
-/* x itself, or the largest pixel of each window. */
-static double chosen_pixel(const conv_operation *o, const conv_tensor *x, const int at[4]) {
-  const conv_problem *p = &o->problem;
-  double most = -INFINITY;
-  const bool pools = o->kind == OPERATION_MAX_POOL;
-  for (int r = 0; r < (pools ? p->R : 1); r++)
-    for (int s = 0; s < (pools ? p->S : 1); s++) {
-      const int h = pools ? at[2] * p->stride_h - p->pad_top + r * p->dil_h : at[2], w = pools ? at[3] * p->stride_w - p->pad_left + s * p->dil_w : at[3];
-      if (h < 0 || h >= p->H || w < 0 || w >= p->W) continue;
-      most = fmax(most, (double)tensor_get(x, at[0] * x->stride[0] + at[1] * x->stride[1] + h * x->stride[2] + w * x->stride[3]));
-    }
-  return most;
-}
-
 int operation_reference(conv_reference *ref, const conv_operation *o, const conv_tensor *a, const conv_tensor *b, const epilogue_data *data, bool random,
                         bool use_gpu, char *error, size_t error_size) {
   if (o->kind == OPERATION_CONVOLUTION) {
@@ -58,10 +44,26 @@ int operation_reference(conv_reference *ref, const conv_operation *o, const conv
     for (int64_t i = 0; i < ref->shape.count; i++) {
       int at[4];
       tensor_coordinates(&ref->shape, i, at);
-      ref->value[i] = chosen_pixel(o, a, at);
+      ref->value[i] = operation_pixel(o, a, at);
       ref->scale[i] = round_scale(fabs(ref->value[i]));
     }
   }
   if (!epilogue_empty(&o->epilogue)) reference_fuse(ref, &o->epilogue, data);
   return 0;
+}
+
+int operation_reference_on_device(conv_reference *ref, const conv_operation *o, const conv_tensor *a, const conv_tensor *b, const epilogue_data *data,
+                                  bool random, char *error, size_t error_size) {
+  if (o->kind == OPERATION_CONVOLUTION) {
+    const int made = reference_compute_on_device(ref, &o->problem, o->pass, a, b, random, error, error_size);
+    if (made) return made;
+  } else {
+    *ref = (conv_reference){.shape = tensor_describe(&o->problem, TENSOR_Y, a->dtype, a->layout), .random = random, .terms = 1, .by_gpu = true};
+    cudaError_t status = reference_alloc_on_device(ref);
+    if (!status) status = gpu_pixels(ref, o, a);
+    if (!status) status = gpu_largest(ref->scale, ref->shape.count, ref->room, &ref->largest_scale);
+    const int made = reference_made(ref, status, error, error_size);
+    if (made) return made;
+  }
+  return epilogue_empty(&o->epilogue) ? 0 : reference_made(ref, reference_fuse_on_device(ref, &o->epilogue, data), error, error_size);
 }

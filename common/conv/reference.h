@@ -32,6 +32,11 @@ void reference_free(conv_reference *ref);
 int reference_compute_on_device(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random,
                                 char *error, size_t error_size);
 
+/* Its parts, where something else than a pass is computed. Device memory for a reference whose shape is there; and what came of making it: 0, or the
+ * reference is freed, there is a line, and the return value is reference_compute()'s. */
+cudaError_t reference_alloc_on_device(conv_reference *ref);
+int reference_made(conv_reference *ref, cudaError_t status, char *error, size_t error_size);
+
 /* The same by a plain fp64 kernel (common/conv/gpu_reference.cu). a, b: device memory behind the tensors' shapes; value, scale: device arrays
  * of out.count elements. Asynchronous on the default stream. */
 cudaError_t gpu_reference(const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, const conv_tensor *out, double *value,

@@ -60,21 +60,30 @@ int reference_compute(conv_reference *ref, const conv_problem *p, conv_pass pass
   return status;
 }
 
-int reference_compute_on_device(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random,
-                                char *error, size_t error_size) {
-  *ref =
-      (conv_reference){.shape = tensor_describe(p, pass_output(pass), a->dtype, a->layout), .random = random, .terms = problem_terms(p, pass), .by_gpu = true};
+cudaError_t reference_alloc_on_device(conv_reference *ref) {
   const size_t count = (size_t)ref->shape.count;
   cudaError_t status = cudaMalloc(&ref->room, GPU_ROOM);
   if (!status) status = cudaMalloc((void **)&ref->value, count * sizeof *ref->value);
   if (!status) status = cudaMalloc((void **)&ref->scale, count * sizeof *ref->scale);
-  if (!status) status = gpu_reference(p, pass, a, b, &ref->shape, ref->value, ref->scale, random);
-  if (!status) status = gpu_largest(ref->scale, ref->shape.count, ref->room, &ref->largest_scale);
+  return status;
+}
+
+int reference_made(conv_reference *ref, cudaError_t status, char *error, size_t error_size) {
   if (!status) return 0;
-  snprintf(error, error_size, "the reference of %zu elements on the device: %s", count, cudaGetErrorString(status));
+  snprintf(error, error_size, "the reference of %lld elements on the device: %s", (long long)ref->shape.count, cudaGetErrorString(status));
   reference_free(ref);
   if (status == cudaErrorMemoryAllocation) cudaGetLastError(); /* no room is the caller's to handle, not a failed launch */
   return status == cudaErrorMemoryAllocation ? REFERENCE_NO_ROOM : -1;
+}
+
+int reference_compute_on_device(conv_reference *ref, const conv_problem *p, conv_pass pass, const conv_tensor *a, const conv_tensor *b, bool random,
+                                char *error, size_t error_size) {
+  *ref =
+      (conv_reference){.shape = tensor_describe(p, pass_output(pass), a->dtype, a->layout), .random = random, .terms = problem_terms(p, pass), .by_gpu = true};
+  cudaError_t status = reference_alloc_on_device(ref);
+  if (!status) status = gpu_reference(p, pass, a, b, &ref->shape, ref->value, ref->scale, random);
+  if (!status) status = gpu_largest(ref->scale, ref->shape.count, ref->room, &ref->largest_scale);
+  return reference_made(ref, status, error, error_size);
 }
 
 void reference_free(conv_reference *ref) {

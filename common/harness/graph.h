@@ -79,5 +79,5 @@ typedef struct graph_verdict {
 } graph_verdict;
 
 /* Runs once on fresh poisoned buffers and judges every operation, guards and inputs. Integers: bit for bit, each operation and the whole chain. Results stay
- * in the graph's tensors. use_gpu: right answers by the fp64 kernel (common/conv/reference.h). Returns the first CUDA error. */
-cudaError_t graph_verify(conv_graph *g, const graph_plan *plan, bool integers, bool use_gpu, FILE *log, graph_verdict *verdict);
+ * in the graph's tensors. on_device: right answers and comparisons there (common/conv/gpu.h), to the same verdict. Returns the first CUDA error. */
+cudaError_t graph_verify(conv_graph *g, const graph_plan *plan, bool integers, bool on_device, FILE *log, graph_verdict *verdict);

@@ -42,8 +42,15 @@ static const conv_kernel *own_kernel(const conv_graph *g, const conv_operation *
   return NULL;
 }
 
-/* Plans for operation i, with its epilogue or (bare) without. As their_graph_open(). */
-static int open_plans(const their_graph *t, int i, bool bare, double seconds, const machine *m, cudnn_baseline *b, char note[GRAPH_ERROR]) {
+/* A tensor of the graph, in the device's memory or, if that has no room for right answers, the host's. */
+static conv_tensor tensor_at(const their_graph *t, int tensor, bool device) {
+  conv_tensor at = tensor < 0 ? (conv_tensor){0} : t->g->tensor[tensor].host;
+  if (device && tensor >= 0) at.data = buffer_address(t->sets, 0, tensor);
+  return at;
+}
+
+/* Plans for operation i, with its epilogue or (bare) without: a search's, or the one of this tag. As their_graph_open(). */
+static int open_plans(const their_graph *t, int i, bool bare, const char *tag, double seconds, const machine *m, cudnn_baseline *b, char note[GRAPH_ERROR]) {
   const conv_graph *g = t->g;
   const graph_operation *o = &g->operation[i];
   char committed[PATH_MAX], error[CUDNN_ERROR] = "no host memory";
@@ -53,23 +60,29 @@ static int open_plans(const their_graph *t, int i, bool bare, double seconds, co
                            .most_seconds = seconds,
                            .layouts = {[LAYOUT_NCHW] = g->layout == LAYOUT_NCHW, [LAYOUT_NHWC] = g->layout == LAYOUT_NHWC}};
   cudnn_winners_files(m->device.name, committed, &options);
-  epilogue_data data = {0};
   if (bare) task.epilogue = (conv_epilogue){0};
-  if (!bare && o->scale >= 0) data.scale = g->tensor[o->scale].host;
-  if (!bare && o->bias >= 0) data.bias = g->tensor[o->bias].host;
-  if (!bare && o->residual >= 0) data.residual = g->tensor[o->residual].host;
   conv_operation what = o->what;
   what.epilogue = task.epilogue;
-  conv_tensor x = g->tensor[o->x].host;
-  x.role = TENSOR_X; /* it may be an earlier operation's y */
   conv_buffers *views = calloc((size_t)t->sets->count, sizeof *views);
   for (int set = 0; views && set < t->sets->count; set++) views[set] = graph_view(g, i, t->sets, set);
   conv_reference reference;
-  int status = views ? 0 : 1;
-  if (!status && operation_reference(&reference, &what, &x, &g->tensor[o->w].host, &data, false, true, error, sizeof error)) status = 1;
-  if (!status) {
-    const cudnn_truth truth = {&x, &g->tensor[o->w].host, &reference};
-    status = cudnn_baseline_open(b, &task, views, t->sets->count, &options, &truth, error, sizeof error);
+  conv_tensor x, w;
+  int status = views ? REFERENCE_NO_ROOM : -1;
+  for (int device = 1; device >= 0 && status == REFERENCE_NO_ROOM; device--) {
+    const epilogue_data data = {.scale = tensor_at(t, bare ? -1 : o->scale, device),
+                                .bias = tensor_at(t, bare ? -1 : o->bias, device),
+                                .residual = tensor_at(t, bare ? -1 : o->residual, device)};
+    x = tensor_at(t, o->x, device), w = tensor_at(t, o->w, device);
+    x.role = TENSOR_X; /* it may be an earlier operation's y */
+    if (device) status = operation_reference_on_device(&reference, &what, &x, &w, &data, false, error, sizeof error);
+    else status = operation_reference(&reference, &what, &x, &w, &data, false, true, error, sizeof error);
+  }
+  if (status) {
+    status = 1;
+  } else {
+    const cudnn_truth truth = {&x, &w, &reference};
+    status = tag ? cudnn_plan_from_tag(b, &task, tag, views, t->sets->count, &options, &truth, error, sizeof error)
+                 : cudnn_baseline_open(b, &task, views, t->sets->count, &options, &truth, error, sizeof error);
     reference_free(&reference);
   }
   free(views);
@@ -85,6 +98,33 @@ static int add_candidates(const their_graph *t, int i, const cudnn_baseline *b, 
   return b->count;
 }
 
+/* The same operation earlier in the graph; -1: none. */
+static int same_before(const conv_graph *g, int i) {
+  const conv_operation *what = &g->operation[i].what;
+  char shape[256], other[256], epilogue[EPILOGUE_NAME], other_epilogue[EPILOGUE_NAME];
+  problem_print(&what->problem, shape, sizeof shape), epilogue_print(&what->epilogue, epilogue);
+  for (int k = 0; k < i; k++) {
+    const conv_operation *before = &g->operation[k].what;
+    problem_print(&before->problem, other, sizeof other), epilogue_print(&before->epilogue, other_epilogue);
+    if (what->kind == before->kind && strcmp(shape, other) == 0 && strcmp(epilogue, other_epilogue) == 0) return k;
+  }
+  return -1;
+}
+
+/* What was chosen for operation `same`, for operation i. */
+static int choose_again(their_graph *t, int i, int same, const machine *m, char note[GRAPH_ERROR]) {
+  const their_operation *chosen = &t->operation[same];
+  their_operation *o = &t->operation[i];
+  const bool bare = chosen->runner.baseline == &chosen->bare;
+  cudnn_baseline *b = bare ? &o->bare : &o->fused;
+  const int status = open_plans(t, i, bare, chosen->runner.baseline->plan[chosen->runner.plan].tag, 0, m, b, note);
+  if (status) return status;
+  o->runner = (cudnn_runner){b, 0};
+  o->after = chosen->after, o->after_plan = chosen->after_plan;
+  memcpy(o->tag, chosen->tag, sizeof o->tag);
+  return 0;
+}
+
 /* Operation i: what there is, and the fastest of it in turns. */
 static int choose(their_graph *t, int i, double seconds, const machine *m, char note[GRAPH_ERROR]) {
   their_operation *o = &t->operation[i];
@@ -97,14 +137,16 @@ static int choose(their_graph *t, int i, double seconds, const machine *m, char 
     if (!o->after) snprintf(note, GRAPH_ERROR, "operation %d has no kernel", i + 1);
     return o->after ? 0 : 1;
   }
+  const int same = same_before(t->g, i);
+  if (same >= 0) return choose_again(t, i, same, m, note);
   char why[GRAPH_ERROR];
-  const int fused = open_plans(t, i, false, seconds, m, &o->fused, why);
+  const int fused = open_plans(t, i, false, NULL, seconds, m, &o->fused, why);
   if (fused < 0) return -1;
   int count = fused ? 0 : add_candidates(t, i, &o->fused, false, c, turn);
   const conv_operation alone = epilogue_alone(what);
   if (!epilogue_empty(&what->epilogue)) o->after = own_kernel(t->g, &alone, &m->device, &o->after_plan);
   if (o->after) {
-    const int bare = open_plans(t, i, true, seconds, m, &o->bare, why);
+    const int bare = open_plans(t, i, true, NULL, seconds, m, &o->bare, why);
     if (bare < 0) return -1;
     if (!bare) count += add_candidates(t, i, &o->bare, true, c + count, turn + count);
   }

@@ -16,6 +16,7 @@ static const char help_text[] =
     "  --seed N           of the data (default: 1)\n"
     "  --unfused          a kernel for each operation, even where one can do several\n"
     "  --no-time          verify only\n"
+    "  --verify WHERE     host or device: where right answers are worked out and compared (default: the GPU that runs the kernels)\n"
     "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
 
 static int bad(const char *what, const char *expected, const char *got) {
@@ -41,10 +42,10 @@ static void print_operation(const conv_graph *g, const graph_plan *plan, int i, 
 }
 
 /* Verifies with one kind of data. Returns 0 or 1. */
-static int verify(conv_graph *g, const graph_plan *plan, uint64_t seed, bool integers, bool use_gpu) {
+static int verify(conv_graph *g, const graph_plan *plan, uint64_t seed, bool integers, bool on_device) {
   graph_verdict v;
   graph_fill(g, seed, integers);
-  const cudaError_t status = graph_verify(g, plan, integers, use_gpu, stdout, &v);
+  const cudaError_t status = graph_verify(g, plan, integers, on_device, stdout, &v);
   if (status) return fprintf(stderr, "graph: %s\n", cudaGetErrorString(status)), 1;
   if (integers && strstr(v.note, "integers")) return printf("not compared on integers: %s\n", v.note), 0;
   for (int i = 0; i < g->operations; i++) print_operation(g, plan, i, &v.operation[i], integers);
@@ -68,11 +69,17 @@ static int time_it(const conv_graph *g, const graph_plan *plan, const conv_graph
 }
 
 int main(int argc, char **argv) {
-  enum { DTYPE = 256, SEED, UNFUSED, NO_TIME, HELP };
-  static const struct option table[] = {{"dtype", required_argument, 0, DTYPE}, {"seed", required_argument, 0, SEED}, {"unfused", no_argument, 0, UNFUSED},
-                                        {"no-time", no_argument, 0, NO_TIME},   {"help", no_argument, 0, HELP},       {0}};
+  enum { DTYPE = 256, SEED, UNFUSED, NO_TIME, VERIFY, HELP };
+  static const struct option table[] = {{"dtype", required_argument, 0, DTYPE},
+                                        {"seed", required_argument, 0, SEED},
+                                        {"unfused", no_argument, 0, UNFUSED},
+                                        {"no-time", no_argument, 0, NO_TIME},
+                                        {"verify", required_argument, 0, VERIFY},
+                                        {"help", no_argument, 0, HELP},
+                                        {0}};
   conv_graph asked = {.dtype = DTYPE_FP32, .layout = LAYOUT_NCHW};
   bool timing = true, chains = true;
+  const char *where = NULL;
   uint64_t seed = 1;
   int option, y[GRAPH_OPERATIONS + 1], failed = 0;
   char *end, error[512], why[GRAPH_ERROR];
@@ -84,11 +91,13 @@ int main(int argc, char **argv) {
     if (option == SEED && (seed = strtoull(optarg, &end, 10), *end || end == optarg)) return bad("--seed", "an integer", optarg);
     if (option == DTYPE && strcmp(optarg, "fp32") != 0 && strcmp(optarg, "fp16") != 0) return bad("--dtype", "fp32 or fp16", optarg);
     if (option == DTYPE && strcmp(optarg, "fp16") == 0) asked.dtype = DTYPE_FP16, asked.layout = LAYOUT_NHWC;
+    if (option == VERIFY) where = optarg;
     if (option == '?') return 2;
   }
   if (optind == argc) return bad("graph", "operations (see --help)", "");
   for (int i = optind; i < argc && !failed; i++) failed = graph_parse(&asked, argv[i], y, why) ? (fprintf(stderr, "%s\n", why), 2) : 0;
   if (failed) return failed;
+  if (where && strcmp(where, "host") != 0 && strcmp(where, "device") != 0) return bad("--verify", "host or device", where);
   machine m;
   if (machine_open_gpu(&m, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
   conv_graph g = asked;
@@ -97,8 +106,9 @@ int main(int argc, char **argv) {
   while (all_steps[steps]) steps++;
   if (graph_choose(&g, all_steps, steps, chains, &m.device, &plan, why)) return fprintf(stderr, "graph: %s\n", why), 2;
   int status = graph_alloc(&g, why) ? (fprintf(stderr, "graph: %s\n", why), 2) : 0;
-  if (!status) status = verify(&g, &plan, seed, true, !m.device.emulated);
-  if (!status) status = verify(&g, &plan, seed, false, !m.device.emulated);
+  const bool on_device = where ? strcmp(where, "device") == 0 : !m.device.emulated;
+  if (!status) status = verify(&g, &plan, seed, true, on_device);
+  if (!status) status = verify(&g, &plan, seed, false, on_device);
   if (!status && timing && !m.device.emulated) status = time_it(&g, &plan, &asked, &m);
   graph_free(&g);
   return status;
