@@ -146,8 +146,7 @@ static int keep(cudnn_baseline *b, tried_plan *tried, const cudnn_truth *truth, 
     error_rule rule = cudnn_rule(&s->task, c.note_bits, truth->reference->random);
     if (s->search.options.any_math) rule = cudnn_any_math_rule(&s->task, rule);
     if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, rule, &verdict, error, error_size)) return -2;
-    if (!verdict.right && !s->search.options.direct && !s->search.options.any_math &&
-        cudnn_unnoted_rule(&s->task, c.note_bits, truth->reference->random, &rule)) {
+    if (!verdict.right && !s->search.options.direct && cudnn_unnoted_rule(&s->task, c.note_bits, truth->reference->random, &rule)) {
       if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, rule, &verdict, error, error_size)) return -2;
       if (verdict.right) {
         snprintf(c.notes, sizeof c.notes, "error %.2g times a plain sum's bound: Winograd, not noted", verdict.plain_share);
