@@ -162,8 +162,8 @@ static cudaError_t no_check(void *context, int start, int count) { return (void)
 
 /* 06e's launches wait for the one before, 06f's do not. */
 static void timed(const machine *m) {
-  enum { COUNT = 3 };
-  static const char *const names[COUNT][SETS] = {{"06e", "06e"}, {"06f", "06f"}, {"06e", "06f"}};
+  enum { COUNT = 4, IN_ORDER = 3 };
+  static const char *const names[COUNT][SETS] = {{"06e", "06e"}, {"06f", "06f"}, {"06e", "06f"}, {"06f", "06f"}};
   static turns all[COUNT];
   contender c[COUNT] = {0};
   conv_problem p = {0};
@@ -179,12 +179,13 @@ static void timed(const machine *m) {
       const char *why = kernel_plan_pass(all[i].kernel[set], &p, &m->device, &all[i].plan[set]);
       if (why) diag("%s: %s", names[i][set], why);
     }
-    c[i] = (contender){.enqueue = enqueue_turn, .poison = no_poison, .check = no_check, .context = &all[i], .first_seconds = 1e-6};
+    c[i] = (contender){.enqueue = enqueue_turn, .poison = no_poison, .check = no_check, .context = &all[i], .first_seconds = 1e-6, .in_order = i == IN_ORDER};
   }
   const cudaError_t status = time_in_turns(c, COUNT, ON_GPU, SETS, m);
   ok(!status && c[0].early_share == 0 && c[1].early_share == 1, "06e's launches are not early, 06f's are: %g and %g %s", c[0].early_share, c[1].early_share,
      status ? cudaGetErrorString(status) : "");
   ok(c[2].early_share > 0.4 && c[2].early_share < 0.7, "in turns, about half: %g", c[2].early_share);
+  ok(c[IN_ORDER].early_share == 0 && c[IN_ORDER].median_us > 0, "asked to stay in order, 06f's are not early: %g", c[IN_ORDER].early_share);
   for (int i = 0; i < 3; i++) cudaFree(device[i]);
 }
 

@@ -211,6 +211,13 @@ static void test_graphs() {
   ok(cudaGraphGetEdges(graph, from, to, edges, &edge_count) == cudaSuccess && edge_count == 2 && from[1] == nodes[1] && to[1] == nodes[2] && !from[2] &&
          edges[0].type == cudaGraphDependencyTypeDefault,
      "in a row, none of them programmatic");
+  cudaGraphEdgeData programmatic = edges[0];
+  programmatic.from_port = 1, programmatic.type = cudaGraphDependencyTypeProgrammatic;
+  ok(cudaGraphRemoveDependencies(graph, from, to, &programmatic, 1) == cudaErrorInvalidValue &&
+         cudaGraphRemoveDependencies(graph, from, to, edges, 1) == cudaSuccess && cudaGraphInstantiate(&exec, graph, 0) == cudaErrorNotSupported &&
+         cudaGraphAddDependencies(graph, from, &to[1], edges, 1) == cudaErrorNotSupported && cudaGraphAddDependencies(graph, from, to, edges, 1) == cudaSuccess,
+     "an edge can be taken away and put back");
+  cudaGetLastError();
   cudaKernelNodeParams params;
   const char *name = "";
   cudaGraphKernelNodeGetParams(nodes[0], &params);

@@ -57,7 +57,7 @@ static void write_rows(FILE *file, const network *n, const network_shape *shape,
   strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
   version_text(m->runtime_version, cuda), version_text(m->driver_version, driver);
   if (f->cudnn_us > 0) snprintf(cudnn, sizeof cudnn, "%d.%d.%d", cudnn_version() / 10000, cudnn_version() / 100 % 100, cudnn_version() % 100);
-  fputs("gpu,driver,cuda,cudnn,date,network,batch,layer,operations,kernel,us,cudnn_us,cudnn_plan,floor_us\n", file);
+  fputs("gpu,driver,cuda,cudnn,date,network,batch,layer,operations,kernel,us,cudnn_us,cudnn_plan,floor_us,in_order_us\n", file);
   for (int i = -1, own = 0; i < f->pieces; i++) {
     const graph_piece piece = i < 0 ? (graph_piece){0, n->graph.operations, f->us, f->cudnn_us} : f->piece[i];
     const int last = piece.first + piece.count - 1;
@@ -72,7 +72,9 @@ static void write_rows(FILE *file, const network *n, const network_shape *shape,
       floor_us = 0;
       for (int k = piece.first; k <= last; k++) floor_us += 1e6 * machine_floor(m, &n->graph.operation[k].what, g->dtype);
     }
-    fprintf(file, ",%.3f,%.3f,%s,%.3f\n", piece.us, piece.cudnn_us, i >= 0 && piece.count == 1 ? f->cudnn_plans[last] : "", floor_us);
+    fprintf(file, ",%.3f,%.3f,%s,%.3f,", piece.us, piece.cudnn_us, i >= 0 && piece.count == 1 ? f->cudnn_plans[last] : "", floor_us);
+    if (i < 0) fprintf(file, "%.3f", f->in_order_us);
+    fputc('\n', file);
   }
 }
 
@@ -84,6 +86,7 @@ static int time_it(const network *n, const network_shape *shape, const conv_grap
   const int batch = n->graph.operation[0].what.problem.N;
   printf("%d image%s: %.1f us (min %.1f), %.2f us an image; floors of the operations %.1f us\n", batch, batch == 1 ? "" : "s", f.us, f.min_us, f.us / batch,
          f.floor_us);
+  printf("each kernel after the one before it: %.1f us\n", f.in_order_us);
   if (f.cudnn_us > 0) printf("cuDNN: %.1f us, %.2f times as long\n", f.cudnn_us, f.cudnn_us / f.us);
   for (int i = 0; i < n->graph.operations && f.cudnn_us > 0; i++) printf("  %-18s %s\n", n->layer[i], f.cudnn_plans[i]);
   if (*f.note) printf("%s\n", f.note);
@@ -99,7 +102,7 @@ int main(int argc, char **argv) {
       {"seconds", required_argument, 0, SECONDS},   {"no-cudnn", no_argument, 0, NO_CUDNN}, {"no-time", no_argument, 0, NO_TIME},
       {"csv", required_argument, 0, CSV},           {"help", no_argument, 0, HELP},         {0}};
   network_shape shape = {.name = "resnet50"};
-  graph_timing how = {.cudnn = true, .pieces = true};
+  graph_timing how = {.cudnn = true, .in_order = true, .pieces = true};
   bool timing = true, chains = true;
   const char *csv_path = NULL;
   output *csv = NULL;

@@ -107,17 +107,21 @@ cudaError_t graph_time(const conv_graph *g, const graph_plan *plan, const conv_g
   if (!status) status = buffer_replicate(&sets);
   const int none = status || !how->cudnn ? 1 : their_graph_open(&t, &before, &sets, how->seconds, m, f->note);
   if (none < 0) status = cudaErrorUnknown;
-  ours own[2] = {{.g = g, .plan = plan, .sets = &sets}, {.sets = &sets}};
-  contender turn[3] = {{.enqueue = enqueue_ours, .poison = poison_ours, .check = check_ours, .context = &own[0]}};
+  ours own[3] = {{.g = g, .plan = plan, .sets = &sets}, {.sets = &sets}, {.g = g, .plan = plan, .sets = &sets}};
+  contender turn[4] = {{.enqueue = enqueue_ours, .poison = poison_ours, .check = check_ours, .context = &own[0]}};
   int turns = 1;
   if (apart) {
     own[1].g = apart->g, own[1].plan = apart->plan;
     turn[turns++] = (contender){.enqueue = enqueue_ours, .poison = poison_ours, .check = check_ours, .context = &own[1]};
   }
+  const int in_order = turns;
+  if (how->in_order) turn[turns++] = (contender){.enqueue = enqueue_ours, .poison = poison_ours, .check = check_ours, .context = &own[2], .in_order = true};
   if (!none) turn[turns++] = (contender){.enqueue = their_graph_enqueue, .poison = nothing, .check = not_checked, .context = &t};
   if (!status) status = time_in_turns(turn, turns, ON_GPU, sets.count, m);
-  if (!status && (own[0].differs || own[1].differs)) snprintf(f->note, sizeof f->note, "the last timed run left other bits than the verified one");
+  if (!status && (own[0].differs || own[1].differs || own[2].differs))
+    snprintf(f->note, sizeof f->note, "the last timed run left other bits than the verified one");
   f->us = turn[0].median_us, f->min_us = turn[0].min_us;
+  f->in_order_us = how->in_order ? turn[in_order].median_us : 0;
   f->apart_us = apart ? turn[1].median_us : 0;
   f->cudnn_us = none ? 0 : turn[turns - 1].median_us;
   if (!status && how->pieces) status = time_pieces(&own[0], none ? NULL : &t, asked, m, f);

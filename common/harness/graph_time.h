@@ -11,7 +11,8 @@ typedef struct graph_piece {
 } graph_piece;
 
 typedef struct graph_figures {
-  double us, min_us; /* median and least of the whole graph, cold L2 */
+  double us, min_us;  /* median and least of the whole graph, cold L2 */
+  double in_order_us; /* the same where each kernel waits for the one before it to end; 0: not asked for */
   double apart_us;   /* the median of `apart`; 0: not asked for */
   double cudnn_us;   /* the same by cuDNN, one operation after the other: each by its best plan, fused or with a pointwise kernel behind it; 0: none */
   double floor_us;   /* of each operation by itself, added up: what is stored between them counts twice */
@@ -31,6 +32,7 @@ typedef struct graph_timing {
   const graph_apart *apart; /* in turns with the graph; NULL: none */
   bool cudnn;               /* the same */
   double seconds;           /* of a search of cuDNN's plans; 0: 10 */
+  bool in_order;            /* also without kernels that begin early */
   bool pieces;              /* then each by itself, beside the same operations by cuDNN */
 } graph_timing;
 

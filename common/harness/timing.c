@@ -79,31 +79,42 @@ static cudaError_t enqueue_all(const contender *c, int first, int launches, int 
 }
 
 #if CUDART_VERSION < 13000
-#define cudaGraphGetEdges cudaGraphGetEdges_v2 /* as CUDA 12.3 to 12.9 call it */
+#define cudaGraphGetEdges cudaGraphGetEdges_v2 /* as CUDA 12.3 to 12.9 call them */
+#define cudaGraphAddDependencies cudaGraphAddDependencies_v2
+#define cudaGraphRemoveDependencies cudaGraphRemoveDependencies_v2
 #endif
 
 /* Of a graph's edges those that are programmatic: of launches captured in a row, those that begin early (programmatic dependent launch). 0 where the driver
- * does not tell. */
-static double find_early_share(cudaGraph_t graph) {
+ * does not tell. in_order: they are made whole ones, and none is left. */
+static cudaError_t find_early_share(cudaGraph_t graph, bool in_order, double *share) {
+  cudaError_t status = cudaSuccess;
   size_t count = 0, early = 0;
   if (cudaGraphGetEdges(graph, NULL, NULL, NULL, &count)) cudaGetLastError(), count = 0;
   cudaGraphNode_t *nodes = malloc((2 * count + 1) * sizeof *nodes);
   cudaGraphEdgeData *edges = malloc((count + 1) * sizeof *edges);
   if (!nodes || !edges) count = 0;
   if (count > 0 && cudaGraphGetEdges(graph, nodes, nodes + count, edges, &count)) cudaGetLastError(), count = 0;
-  for (size_t i = 0; i < count; i++) early += edges[i].type == cudaGraphDependencyTypeProgrammatic;
+  for (size_t i = 0; i < count && !status; i++) {
+    if (edges[i].type != cudaGraphDependencyTypeProgrammatic) continue;
+    const cudaGraphEdgeData whole = {0};
+    early += !in_order;
+    if (in_order) status = cudaGraphRemoveDependencies(graph, &nodes[i], &nodes[count + i], &edges[i], 1);
+    if (in_order && !status) status = cudaGraphAddDependencies(graph, &nodes[i], &nodes[count + i], &whole, 1);
+  }
   free(nodes), free(edges);
-  return count > 0 ? (double)early / (double)count : 0;
+  *share = count > 0 ? (double)early / (double)count : 0;
+  return status;
 }
 
 /* early_share: NULL or its result. */
 static cudaError_t capture(cudaGraphExec_t *exec, const contender *c, int launches, int sets, cudaStream_t stream, double *early_share) {
   cudaGraph_t graph = NULL;
+  double share;
   cudaError_t status = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
   if (!status) status = enqueue_all(c, 0, launches, sets, stream);
   const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
   if (!status) status = ended;
-  if (!status && early_share) *early_share = find_early_share(graph);
+  if (!status && (early_share || c->in_order)) status = find_early_share(graph, c->in_order, early_share ? early_share : &share);
   if (!status) status = cudaGraphInstantiate(exec, graph, 0);
   if (graph) cudaGraphDestroy(graph);
   return status;
@@ -135,7 +146,7 @@ static cudaError_t play(const stage *s, contender *c, player *p, bool warm, read
 static cudaError_t get_ready(const stage *s, contender *c, player *p) {
   cudaError_t status = cudaSuccess;
   double us = 0;
-  if (c->first_seconds > graph_launch_seconds) {
+  if (c->first_seconds > graph_launch_seconds && !c->in_order) {
     p->launches = launches_per_sample(c, LEAST_LAUNCHES);
   } else {
     p->launches = (LEAST_LAUNCHES + s->sets - 1) / s->sets * s->sets;

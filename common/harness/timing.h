@@ -18,6 +18,7 @@ typedef struct contender {
   cudaError_t (*poison)(void *context);
   cudaError_t (*check)(void *context, int first, int count);
   void *context;
+  bool in_order;        /* each kernel begins when the one before it has ended, even if it could earlier (programmatic dependent launch) */
   double first_seconds; /* of one launch, measured by the caller; above 1 s it stays the only sample */
 
   /* results, in microseconds per execution */

@@ -121,7 +121,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
   cudaGraph_t copy = new_graph();
   if (copy == NULL) return emu_error(cudaErrorMemoryAllocation);
   for (const struct CUgraphNode_st *node = graph->first; node != NULL; node = node->next) {
-    const cudaError_t error = record(copy, &node->work);
+    const cudaError_t error = node->cut ? cudaErrorNotSupported : record(copy, &node->work);
     if (error == cudaSuccess) continue;
     cudaGraphDestroy(copy);
     return emu_error(error);
@@ -159,6 +159,12 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
   return cudaSuccess;
 }
 
+/* What the edge to a node says. */
+static cudaGraphEdgeData edge_between(const struct CUgraphNode_st *from, const struct CUgraphNode_st *to) {
+  const bool early = from->work.type == cudaGraphNodeTypeKernel && to->work.type == cudaGraphNodeTypeKernel && to->work.call.early;
+  return early ? (cudaGraphEdgeData){.from_port = 1, .type = cudaGraphDependencyTypeProgrammatic} : (cudaGraphEdgeData){.from_port = 0};
+}
+
 /* The nodes stand in one row. */
 cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, cudaGraphEdgeData *data, size_t *count) {
   if (graph == NULL || count == NULL || (from == NULL) != (to == NULL) || (from == NULL) != (data == NULL))
@@ -168,11 +174,42 @@ cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGrap
   for (size_t i = 0; from != NULL && i < *count; i++) { /* surplus entries are set to NULL */
     const bool there = i < edges;
     from[i] = there ? node : NULL, to[i] = there ? node->next : NULL;
-    const bool early = there && node->work.type == cudaGraphNodeTypeKernel && node->next->work.type == cudaGraphNodeTypeKernel && node->next->work.call.early;
-    data[i] = early ? (cudaGraphEdgeData){.from_port = 1, .type = cudaGraphDependencyTypeProgrammatic} : (cudaGraphEdgeData){.from_port = 0};
+    data[i] = there ? edge_between(node, node->next) : (cudaGraphEdgeData){.from_port = 0};
     if (there) node = node->next;
   }
   if (from == NULL || *count > edges) *count = edges;
+  return cudaSuccess;
+}
+
+/* Are these neighbours of this graph, and is the edge between them there (or not), with this data? */
+static bool neighbours(cudaGraph_t graph, struct CUgraphNode_st *from, const struct CUgraphNode_st *to, bool there) {
+  for (const struct CUgraphNode_st *node = graph->first; node != NULL; node = node->next)
+    if (node == from) return node->next != NULL && node->next == to && node->next->cut != there;
+  return false;
+}
+
+cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to, const cudaGraphEdgeData *data,
+                                        size_t count) {
+  if (graph == NULL || (count > 0 && (from == NULL || to == NULL))) return emu_error(cudaErrorInvalidValue);
+  for (size_t i = 0; i < count; i++) {
+    const cudaGraphEdgeData said = data ? data[i] : (cudaGraphEdgeData){.from_port = 0};
+    if (!neighbours(graph, from[i], to[i], true) || edge_between(from[i], to[i]).type != said.type) return emu_error(cudaErrorInvalidValue);
+    to[i]->cut = true;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to, const cudaGraphEdgeData *data, size_t count) {
+  if (graph == NULL || (count > 0 && (from == NULL || to == NULL))) return emu_error(cudaErrorInvalidValue);
+  for (size_t i = 0; i < count; i++) {
+    const cudaGraphEdgeData said = data ? data[i] : (cudaGraphEdgeData){.from_port = 0};
+    if (!neighbours(graph, from[i], to[i], false)) return emu_error(cudaErrorNotSupported);
+    to[i]->cut = false;
+    if (said.type != edge_between(from[i], to[i]).type) {
+      if (said.type == cudaGraphDependencyTypeProgrammatic) return emu_error(cudaErrorInvalidValue);
+      to[i]->work.call.early = 0;
+    }
+  }
   return cudaSuccess;
 }
 

@@ -7,6 +7,7 @@
 struct CUgraphNode_st {
   struct CUgraphNode_st *next;
   emu_work work;
+  bool cut; /* the edge to it was taken away */
 };
 
 struct CUgraph_st {
