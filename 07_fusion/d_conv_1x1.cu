@@ -9,6 +9,8 @@
  *
  * Roles:    07b's. Each consumer has two places of its own: for what lies between, and a box for results (and the residual that they will be added to). What lies between
  *           could stay in the stage, as 07b's results do; but then the stage is taken until the last of the second products, and the next halo tile comes late.
+ * Pairs:    two pieces of 64 filters at a time: the second's products are made while the first's results are finished, in registers of their own, so a product has 120 pixels
+ *           at most. And the last results go to where the operand lay, and need not wait for the box. Residuals are fetched to the L2 cache when their tile begins.
  * Change:   against 07b the second product and its filters, which stay in shared memory, too.
  * Expect:   (before anything ran on a GPU) ResNet-50, 56 x 56, 256 images, 64 channels to 64 to 256: 514 MB, 120 us, where two kernels need 80 and 120; with the residual 216 and 80.
  * Chain:    fprop, two operations: R x S with stride 1, up to 64 channels and filters; 1 x 1 with no stride, whose filters fit. Activations without exponentials.
@@ -19,8 +21,13 @@
 #include "07_fusion/window.cuh"
 #include "common/harness/chain.h"
 #include "common/harness/launch.h"
+#include "common/ptx/prefetch.cuh"
 
-static constexpr int PLACES = 2 * CONSUMERS; /* what lies between, and a box: each consumer's */
+static constexpr int PLACES = 2 * CONSUMERS;            /* a box for results, and what lies between: each consumer's */
+static constexpr int MOST_PRODUCT = 120, INSTANCES = 2; /* two of a thread's sums at a time */
+
+/* Where the results of `piece` go: into the box (0). The last one's, if it is the second of a pair, to where the operand lay (1): by then no product reads that any more. */
+static __device__ __forceinline__ int place_of(int piece, int pieces) { return piece % 2 == 1 && piece == pieces - 1; }
 
 /* N: pixels of a product, those between the rows included. */
 template <int N>
@@ -29,20 +36,20 @@ __global__ void __launch_bounds__(BLOCK, 1)
                     const __grid_constant__ CUtensorMap first_filters, const __grid_constant__ CUtensorMap second_filters,
                     const __grid_constant__ CUtensorMap residuals, const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  __shared__ unsigned long long barriers[2 * MOST_STAGES + MOST_TAPS + 1 + 2 * CONSUMERS];
+  __shared__ unsigned long long barriers[2 * MOST_STAGES + MOST_TAPS + 1 + 2 * PLACES];
   const int taps = p.R * p.S, pieces = (second_k + WGMMA_M - 1) / WGMMA_M, role = uniform(threadIdx.x / THREADS);
   const int halo_bytes = t.pitch * t.halo * t.images * ROW, result_bytes = t.pitch * (t.images > 1 ? t.halo : t.rows) * t.images * ROW;
   const int of_stages = (taps + pieces) * TAP, of_boxes = of_stages + t.stages * t.stage; /* and then of what lies between */
   const ptx_shared filters = ptx_shared_address(shared), next_filters = filters + taps * TAP, stages = filters + of_stages, boxes = filters + of_boxes;
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
   const ptx_shared filters_there = ptx_shared_address(barriers + 2 * MOST_STAGES), next_there = filters_there + 8 * MOST_TAPS;
-  const ring of_box = {next_there + 8, next_there + 8 + 8 * CONSUMERS}; /* a consumer's each */
+  const ring of_place = {next_there + 8, next_there + 8 + 8 * PLACES}; /* [place][consumer]: a residual is there; there is room for one */
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&first_filters), ptx_prefetch_tensormap(&second_filters);
     for (int tap = 0; tap < taps; tap++) ptx_mbarrier_init(filters_there + 8 * tap, 1);
     ptx_mbarrier_init(next_there, 1);
-    ring_begin(of_box, CONSUMERS, 1);
+    ring_begin(of_place, PLACES, 1);
     ring_begin(r, t.stages, 1);
   }
 
@@ -54,15 +61,17 @@ __global__ void __launch_bounds__(BLOCK, 1)
     if (threadIdx.x % 32 != 0 || warp > (second.residual ? CONSUMERS : 0)) return;
     ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
     slot s = {0, 0};
-    int turn = 0;
+    int turn = 0, count = 0; /* of tiles; of residuals in the box */
     for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, s = next_slot(s, t.stages), turn++) {
       const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
       if (warp > 0) {
-        for (int piece = 0; piece < pieces && turn % CONSUMERS == warp - 1; piece++) {
-          const int count = turn / CONSUMERS * pieces + piece, box = warp - 1;
-          ptx_mbarrier_wait(of_box.empty + 8 * box, (count & 1) ^ 1);
-          ptx_mbarrier_arrive_expect_tx(of_box.full + 8 * box, result_bytes);
-          ptx_tensor_load(boxes + box * box_bytes, &residuals, {piece * WGMMA_M, 0, row, of_p * t.images}, of_box.full + 8 * box);
+        if (turn % CONSUMERS != warp - 1) continue;
+        for (int piece = 1; piece < pieces; piece++) ptx_tensor_prefetch(&residuals, {piece * WGMMA_M, 0, row, of_p * t.images});
+        for (int piece = 0; piece < pieces; piece++) {
+          const int place = place_of(piece, pieces), mine = place * CONSUMERS + warp - 1;
+          ptx_mbarrier_wait(of_place.empty + 8 * mine, place ? turn / CONSUMERS & 1 : (count++ & 1) ^ 1); /* there is room in the box from the beginning */
+          ptx_mbarrier_arrive_expect_tx(of_place.full + 8 * mine, result_bytes);
+          ptx_tensor_load(boxes + mine * box_bytes, &residuals, {piece * WGMMA_M, 0, row, of_p * t.images}, of_place.full + 8 * mine);
         }
         continue;
       }
@@ -94,46 +103,62 @@ __global__ void __launch_bounds__(BLOCK, 1)
   ptx_griddepcontrol_wait();
   const int me = role - 1; /* of the consumers */
   const bool stores = threadIdx.x % THREADS == 0;
-  const ptx_shared box = boxes + me * box_bytes, between = boxes + (CONSUMERS + me) * box_bytes;
+  const ptx_shared between = boxes + (CONSUMERS + me) * box_bytes;
   const channel_pair narrow = channels_of(first, 0, p.K);
   slot s = {0, 0};
-  int turn = 0, count = 0; /* of tiles; of this consumer's results */
+  int turn = 0, count = 0; /* of tiles; of residuals in the box */
+  const auto put_piece = [&](float(&sum)[N / 2], int i, int piece) {
+    const int place = place_of(piece, pieces), of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
+    const bool frees = second.residual && place_of(piece + 1, pieces); /* the last residual may come to where the operand lies */
+    const int mine = place * CONSUMERS + me;
+    const ptx_shared to = boxes + mine * box_bytes;
+    const channel_pair c = channels_of(second, piece * WGMMA_M, second_k);
+    if (frees) ptx_wgmma_wait<0>();
+    if (stores && place == 0) ptx_bulk_wait_read<0>(); /* the box is on its way no more */
+    if (second.residual) ptx_mbarrier_wait(of_place.full + 8 * mine, place ? turn / CONSUMERS & 1 : count++ & 1);
+    ptx_bar_sync(2 + me, THREADS);
+    if (stores && frees) ptx_mbarrier_arrive(of_place.empty + 8 * (CONSUMERS + me));
+    put_finished<N, false>(sum, c, second, to);
+    ptx_fence_proxy_async();
+    ptx_bar_sync(2 + me, THREADS); /* the results are there */
+    if (!stores) return;
+    ptx_tensor_store(&results, {piece * WGMMA_M, 0, row, of_p * t.images}, to);
+    ptx_bulk_commit();
+    if (!second.residual || frees) return;
+    if (place) ptx_bulk_wait_read<1>(); /* the box, of the piece before */
+    else ptx_bulk_wait_read<0>();
+    ptx_mbarrier_arrive(of_place.empty + 8 * me);
+  };
   for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, turn++, s = next_slot(s, t.stages)) {
     if (turn % CONSUMERS != me) continue;
-    const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
     const ptx_shared pixels = stages + s.stage * t.stage;
     ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
     ptx_mbarrier_wait(filters_there, 0);
-    float sum[1][N / 2];
-    multiply<true>(sum, filters, pixels);
+    float sum[2][1][N / 2]; /* of a pair of pieces */
+    multiply<true>(sum[0], filters, pixels);
     int column = 1, at = 0; /* of the tap: its column, and where its pixels begin */
     for (int tap = 1; tap < taps; tap++, column++) {
       at += p.dil_w;
       if (column == p.S) column = 0, at += p.dil_h * t.pitch - p.S * p.dil_w;
       if (turn < CONSUMERS) ptx_mbarrier_wait(filters_there + 8 * tap, 0);
-      multiply<false>(sum, filters + tap * TAP, pixels + at * ROW);
+      multiply<false>(sum[0], filters + tap * TAP, pixels + at * ROW);
     }
     ptx_wgmma_wait<0>();
-    put_results<N, false, false>(sum[0], narrow, first, between); /* which nobody reads: the barriers below lie between */
+    if (stores) ptx_bulk_wait_read<0>(); /* the results before are on their way no more */
+    ptx_bar_sync(2 + me, THREADS);
+    if (stores) ptx_mbarrier_arrive(r.empty + 8 * s.stage); /* nobody reads the halo tile any more */
+    put_results<N, false, false>(sum[0][0], narrow, first, between);
     ptx_fence_proxy_async();
-    ptx_bar_sync(2 + me, THREADS);                          /* what lies between is there; */
-    if (stores) ptx_mbarrier_arrive(r.empty + 8 * s.stage); /* and nobody reads the halo tile any more */
+    ptx_bar_sync(2 + me, THREADS); /* what lies between is there */
     ptx_mbarrier_wait(next_there, 0);
-    for (int piece = 0; piece < pieces; piece++, count++) {
-      const channel_pair c = channels_of(second, piece * WGMMA_M, second_k);
-      multiply<true>(sum, next_filters + piece * TAP, between);
-      if (stores) ptx_bulk_wait_read<0>(); /* the box is on its way no more */
+    for (int piece = 0; piece < pieces; piece += 2) { /* a pair: the second's products while the first's results are finished */
+      const bool two = piece + 1 < pieces;
+      multiply<true>(sum[0], next_filters + piece * TAP, between);
+      multiply<true>(sum[1], next_filters + (piece + two) * TAP, between);
+      ptx_wgmma_wait<1>();
+      put_piece(sum[0][0], i, piece);
       ptx_wgmma_wait<0>();
-      if (second.residual) ptx_mbarrier_wait(of_box.full + 8 * me, count & 1);
-      ptx_bar_sync(2 + me, THREADS);
-      put_finished<N, false>(sum[0], c, second, box);
-      ptx_fence_proxy_async();
-      ptx_bar_sync(2 + me, THREADS); /* the box is there */
-      if (stores) {
-        ptx_tensor_store(&results, {piece * WGMMA_M, 0, row, of_p * t.images}, box);
-        ptx_bulk_commit();
-        if (second.residual) ptx_bulk_wait_read<0>(), ptx_mbarrier_arrive(of_box.empty + 8 * me);
-      }
+      if (two) put_piece(sum[1][0], i, piece + 1);
     }
   }
   if (stores) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
@@ -143,8 +168,8 @@ __global__ void __launch_bounds__(BLOCK, 1)
 
 typedef void chain_function(conv_problem p, int second_k, window_cut t, finish first, finish second, int box_bytes, CUtensorMap halos,
                             CUtensorMap first_filters, CUtensorMap second_filters, CUtensorMap residuals, CUtensorMap results);
-static chain_function *const instances[] = {conv_1x1_kernel<products[0]>, conv_1x1_kernel<products[1]>, conv_1x1_kernel<products[2]>,
-                                            conv_1x1_kernel<products[3]>, conv_1x1_kernel<products[4]>, conv_1x1_kernel<products[5]>};
+static chain_function *const instances[INSTANCES] = {conv_1x1_kernel<products[0]>, conv_1x1_kernel<products[1]>};
+static_assert(products[INSTANCES - 1] == MOST_PRODUCT);
 
 typedef struct chain_plan {
   CUtensorMap halos, first_filters, second_filters, results;
@@ -169,12 +194,12 @@ static const char *plan_chain(const conv_chain *chain, const conv_device *device
   const char *why = plain_unsupported(p, device);
   if (!why) why = plain_unsupported(q, device);
   if (why) return why;
-  if (p->Q > MOST_N || p->Q + (p->S - 1) * (int64_t)p->dil_w > 256 || (p->R - 1) * (int64_t)p->dil_h > 200)
-    return "rows with their halo have more than 256 pixels";
+  if (p->Q > MOST_PRODUCT || p->Q + (p->S - 1) * (int64_t)p->dil_w > 256 || (p->R - 1) * (int64_t)p->dil_h > 200)
+    return "rows have more than 120 pixels, or 256 with their halo";
   chain_plan *mine = plan_data<chain_plan>(plan);
   window_cut *t = &mine->cut;
   const int64_t filters = ((int64_t)p->R * p->S + (q->K + WGMMA_M - 1) / WGMMA_M) * TAP;
-  if (p->R * p->S > MOST_TAPS || !best_cut(p, (int64_t)device->shared_per_block - 1024 - filters, PLACES, false, device->sm_count, t))
+  if (p->R * p->S > MOST_TAPS || !best_cut(p, (int64_t)device->shared_per_block - 1024 - filters, PLACES, false, device->sm_count, t, MOST_PRODUCT))
     return "filters and two tiles do not fit in shared memory";
   mine->problem = *p, mine->second_k = q->K, mine->first = a->epilogue, mine->second = b->epilogue;
   const int i = product_number(positions(p, t), false);

@@ -30,11 +30,11 @@ static inline int box_pixels(const conv_problem *p, const window_cut *t, bool sm
   return ((box > product ? box : product) + 7) / 8 * 8;
 }
 
-/* The cut into tiles of `rows` rows, or of images if those are all, with so many boxes of results beside them; false: it fits into no product, or not twice into
+/* The cut into tiles of `rows` rows, or of images if those are all, with so many boxes of results beside them; false: it fits into no product of at most `most`, or not twice into
  * what shared memory is left. */
-static inline bool try_cut(const conv_problem *p, int rows, int images, int64_t room, int boxes, bool smooth, window_cut *t) {
+static inline bool try_cut(const conv_problem *p, int rows, int images, int64_t room, int boxes, bool smooth, int most, window_cut *t) {
   t->rows = rows, t->images = images, t->pitch = p->Q + (p->S - 1) * p->dil_w, t->halo = rows + (p->R - 1) * p->dil_h;
-  if (t->halo > 256 || positions(p, t) > MOST_N) return false;
+  if (t->halo > 256 || positions(p, t) > most) return false;
   /* A stage has room for the box, and for what the last tap reads from there. */
   const int box = t->pitch * t->halo * images, read = product_for(positions(p, t), smooth) + (p->R - 1) * p->dil_h * t->pitch + (p->S - 1) * p->dil_w;
   t->stage = ((read > box ? read : box) + 7) / 8 * 8 * ROW;
@@ -45,12 +45,12 @@ static inline bool try_cut(const conv_problem *p, int rows, int images, int64_t 
 }
 
 /* The cut whose fullest multiprocessor has the least to do: products, and a little for each tile's beginning. */
-static inline bool best_cut(const conv_problem *p, int64_t room, int boxes, bool smooth, int sm_count, window_cut *best) {
+static inline bool best_cut(const conv_problem *p, int64_t room, int boxes, bool smooth, int sm_count, window_cut *best, int most = MOST_N) {
   int64_t least = INT64_MAX;
   for (int parts = 1; parts <= p->P; parts++)
     for (int images = 1; images <= (parts == 1 ? p->N : 1); images++) {
       window_cut t;
-      if (!try_cut(p, (p->P + parts - 1) / parts, images, room, boxes, smooth, &t)) break;
+      if (!try_cut(p, (p->P + parts - 1) / parts, images, room, boxes, smooth, most, &t)) break;
       const int64_t cost = (int64_t)((t.tiles + sm_count - 1) / sm_count) * (p->R * p->S * 2 * product_for(positions(p, &t), smooth) + 300);
       if (cost < least) least = cost, *best = t;
     }

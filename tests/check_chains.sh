@@ -69,6 +69,13 @@ defect rows_begin $kernel 's/\{0, -1, step/{0, 0, step/' result '' '07f: rows of
 defect rows_last $kernel 's/step <= of.end/step < of.end/' deadlock '' '07f: the rows below a strip never come' $rows
 defect rows_early $kernel 's/ptx_griddepcontrol_wait\(\);//' 'overlap: .*earlier launch' '' '07f: x read before it is there' early 07f image
 defect rows_over $kernel 's/ptx_griddepcontrol_wait\(\);//' 'overlap: .*earlier launch' '' '07f: results over what an earlier launch still reads' early 07f over
+pairs='mb4ic64ih10oc64kh3ph1+bias mb4ic64ih10oc200kh1+residual' # four pieces
+kernel=d_conv_1x1.cu
+defect pair_operand $kernel 's/if \(frees\) ptx_wgmma_wait<0>\(\);//' "$race" '' '07d: the last residual over an operand that is multiplied' $pairs
+defect pair_box $kernel 's/if \(stores && place == 0\) ptx_bulk_wait_read<0>\(\);//' "$race" '' '07d: results over results that still leave' ${pairs/+residual/+bias}
+defect pair_between $kernel 's/if \(stores\) ptx_bulk_wait_read<0>\(\); \/\* the results before.*//' "$race" '' '07d: an operand over results that still leave' 'mb9ic64ih10oc64kh3ph1 mb9ic64ih10oc128kh1'
+defect pair_room $kernel 's/else ptx_bulk_wait_read<0>\(\);//' "$race" '' '07d: a residual over results that still leave' $pairs
+defect pair_place $kernel 's/piece == pieces - 1;/piece < pieces;/' "$race|result" '' '07d: results over an operand that has more products' ${pairs/+residual/+bias}
 two='g136mb2ic136ih10oc136kh3ph1+bias mb2ic136ih10oc24kh1+residual'
 kernel=g_separable.cu
 defect operand_fence $kernel 's/ptx_fence_proxy_async\(\); \/\* written by threads.*//' proxy '' '07g: no fence between the operand and its products' $two

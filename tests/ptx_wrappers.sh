@@ -9,7 +9,7 @@ CXX=${CXX:-g++}
 
 # Functions by the preprocessor, for macros make some. Names with "emulate" are of the emulator's branches alone.
 preprocess() { "$CXX" -std=c++20 -E -P -Icommon/emu/include -I. -x c++ -; }
-echo '#include "common/ptx/ptx.cuh"' | preprocess | grep -oE '\bptx_[a-z0-9_]+ *\(' | grep -oE '^[a-z0-9_]+' | grep -v _emulate_ | sort -u >"$T/functions"
+printf '#include "%s"\n' common/ptx/*.cuh | preprocess | grep -oE '\bptx_[a-z0-9_]+ *\(' | grep -oE '^[a-z0-9_]+' | grep -v _emulate_ | sort -u >"$T/functions"
 preprocess <$file | sed -n '/void matrices(/,$p' | grep -oE '\bptx_[a-z0-9_]+' | sort -u >"$T/names"
 comm -23 "$T/functions" "$T/names" >"$T/left"
 [ "$(wc -l <"$T/functions")" -ge 80 ] && [ ! -s "$T/left" ]

@@ -70,9 +70,11 @@ static const conv_kernel *kernel_for(const conv_graph *g, int i, const conv_step
   const graph_operation *o = &g->operation[i];
   const bool random = g->tensor[o->x].use == USE_IN; /* behind a ReLU nothing has mean zero */
   *why = "no kernel of this type, layout and kind";
-  for (int s = 0; s < count; s++) {
-    const conv_choice *c = o->what.kind == OPERATION_CONVOLUTION ? step_choose(steps[s], &o->what, g->dtype, device, random, plan) : NULL;
+  for (int s = 0; s < count && o->what.kind == OPERATION_CONVOLUTION; s++) {
+    const conv_choice *c = step_choose(steps[s], &o->what, g->dtype, device, random, plan);
     if (c && c->kernel->layout == g->layout) return c->kernel;
+  }
+  for (int s = 0; s < count; s++) {
     const conv_kernel *k = first_that_can(g, &o->what, steps[s]->kernels, steps[s]->kernel_count, device, plan, why);
     if (k) return k;
   }

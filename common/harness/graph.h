@@ -50,7 +50,7 @@ typedef struct graph_plan {
   size_t workspace_bytes; /* the most that one needs: they follow one another */
 } graph_plan;
 
-/* Takes for every operation what the first of the steps that can do it takes: by its rule, or else the first of its kernels. Where none fuses its epilogue,
+/* Takes for every operation what the first of the steps whose rule has a line for it takes; or else the first kernel that can do it. Where none fuses its epilogue,
  * the operation becomes two, the convolution and a pointwise one, with a tensor between them: *g changes. chains: operations that a step has one kernel for, the
  * longest first, are that one's. Returns 0, or -1 with a line in `error`. */
 int graph_choose(conv_graph *g, const conv_step *const steps[], int count, bool chains, const conv_device *device, graph_plan *plan, char error[GRAPH_ERROR]);

@@ -1,6 +1,7 @@
 /* Every wrapper of common/ptx/ in every form: to be compiled, never launched (tests/ptx_wrappers.sh). */
 #include <cuda_runtime.h>
 
+#include "common/ptx/prefetch.cuh"
 #include "common/ptx/ptx.cuh"
 
 __global__ void matrices(float *y) {
@@ -82,6 +83,7 @@ __global__ void tensors(const CUtensorMap *map, int c, int w, int h) {
   __shared__ alignas(128) unsigned char memory[1024];
   const ptx_shared to = ptx_shared_address(memory), full = to + 1016;
   ptx_prefetch_tensormap(map);
+  ptx_tensor_prefetch(map, {c, w, h, 0});
   boxes(map, {c}, to, full);
   boxes(map, {c, w}, to, full);
   boxes(map, {c, w, h}, to, full);
