@@ -29,6 +29,27 @@ static constexpr int MOST_PRODUCT = 120, INSTANCES = 2; /* two of a thread's sum
 /* Where the results of `piece` go: into the box (0). The last one's, if it is the second of a pair, to where the operand lay (1): by then no product reads that any more. */
 static __device__ __forceinline__ int place_of(int piece, int pieces) { return piece % 2 == 1 && piece == pieces - 1; }
 
+/* A consumer's residuals, to where their results will lie; to the L2 cache as soon as their tile begins. */
+static __device__ __forceinline__ void bring_residuals(const window_cut &t, int pieces, int me, ring of_place, ptx_shared boxes, int box_bytes,
+                                                       int result_bytes, const CUtensorMap *residuals) {
+  int turn = 0, count = 0; /* of its tiles; of residuals in the box */
+  for (int i = blockIdx.x + me * gridDim.x; i < t.tiles; i += CONSUMERS * gridDim.x, turn++) {
+    const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
+    for (int piece = 1; piece < pieces; piece++) ptx_tensor_prefetch(residuals, {piece * WGMMA_M, 0, row, of_p * t.images});
+    for (int piece = 0; piece < pieces; piece++) {
+      const int place = place_of(piece, pieces), mine = place * CONSUMERS + me;
+      ptx_mbarrier_wait(of_place.empty + 8 * mine, place ? turn & 1 : (count++ & 1) ^ 1); /* there is room in the box from the beginning */
+      ptx_mbarrier_arrive_expect_tx(of_place.full + 8 * mine, result_bytes);
+      ptx_tensor_load(boxes + mine * box_bytes, residuals, {piece * WGMMA_M, 0, row, of_p * t.images}, of_place.full + 8 * mine);
+    }
+  }
+}
+
+/* What lies behind boxes is read, and of no use; but it must not be NaN. By the consumers. */
+static __device__ __forceinline__ void put_zeros(unsigned char *at, int from, int end) {
+  for (int i = from + (threadIdx.x - THREADS) * 16; i < end; i += CONSUMERS * THREADS * 16) *(uint4 *)(at + i) = uint4();
+}
+
 /* N: pixels of a product, those between the rows included. */
 template <int N>
 __global__ void __launch_bounds__(BLOCK, 1)
@@ -60,21 +81,13 @@ __global__ void __launch_bounds__(BLOCK, 1)
     ptx_setmaxnreg_dec<56>();
     if (threadIdx.x % 32 != 0 || warp > (second.residual ? CONSUMERS : 0)) return;
     ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
+    if (warp > 0) {
+      bring_residuals(t, pieces, warp - 1, of_place, boxes, box_bytes, result_bytes, &residuals);
+      return;
+    }
     slot s = {0, 0};
-    int turn = 0, count = 0; /* of tiles; of residuals in the box */
-    for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, s = next_slot(s, t.stages), turn++) {
+    for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, s = next_slot(s, t.stages)) {
       const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
-      if (warp > 0) {
-        if (turn % CONSUMERS != warp - 1) continue;
-        for (int piece = 1; piece < pieces; piece++) ptx_tensor_prefetch(&residuals, {piece * WGMMA_M, 0, row, of_p * t.images});
-        for (int piece = 0; piece < pieces; piece++) {
-          const int place = place_of(piece, pieces), mine = place * CONSUMERS + warp - 1;
-          ptx_mbarrier_wait(of_place.empty + 8 * mine, place ? turn / CONSUMERS & 1 : (count++ & 1) ^ 1); /* there is room in the box from the beginning */
-          ptx_mbarrier_arrive_expect_tx(of_place.full + 8 * mine, result_bytes);
-          ptx_tensor_load(boxes + mine * box_bytes, &residuals, {piece * WGMMA_M, 0, row, of_p * t.images}, of_place.full + 8 * mine);
-        }
-        continue;
-      }
       ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
       ptx_mbarrier_arrive_expect_tx(r.full + 8 * s.stage, halo_bytes);
       ptx_tensor_load(stages + s.stage * t.stage, &halos, {0, -p.pad_left, row - p.pad_top, of_p * t.images}, r.full + 8 * s.stage);
@@ -89,13 +102,8 @@ __global__ void __launch_bounds__(BLOCK, 1)
     return;
   }
 
-  /* What lies behind boxes is read, and of no use; but it must not be NaN. */
-  for (int stage = 0; stage < t.stages; stage++)
-    for (int i = threadIdx.x - THREADS; i < (t.stage - halo_bytes) / 16; i += CONSUMERS * THREADS)
-      *(uint4 *)(shared + of_stages + stage * t.stage + halo_bytes + i * 16) = uint4();
-  for (int box = 0; box < CONSUMERS && second.residual; box++)
-    for (int i = threadIdx.x - THREADS; i < (box_bytes - result_bytes) / 16; i += CONSUMERS * THREADS)
-      *(uint4 *)(shared + of_boxes + box * box_bytes + result_bytes + i * 16) = uint4();
+  for (int stage = 0; stage < t.stages; stage++) put_zeros(shared + of_stages + stage * t.stage, halo_bytes, t.stage);
+  for (int box = 0; box < CONSUMERS && second.residual; box++) put_zeros(shared + of_boxes + box * box_bytes, result_bytes, box_bytes);
   ptx_fence_proxy_async();
   __syncwarp();           /* some lanes went round the loops once more */
   ptx_bar_sync(1, BLOCK); /* barriers and zeros are there */
