@@ -1,10 +1,11 @@
-"""Draws the results: rungs, ladder, roofline, ratio-SUITE, batch; of step 06 also ladder-06, ratio-06, roofline-06 and train; each as SVG. scripts/plots.sh calls it.
+"""Draws the results: rungs, ladder, roofline, ratio-SUITE, batch; of step 06 also ladder-06, ratio-06, roofline-06 and train; of
+step 07 fusion and network; each as SVG. scripts/plots.sh calls it.
 
     plots.py RESULTS OUT [LAYER]
 
 RESULTS  a folder with bench.csv (of `make bench`; more of them as bench-*.csv) and, if they were measured, depthwise.csv (the depthwise layers of
          the suite mobilenet: a ratio of their own), ladder-06.csv (every kernel of step 06 on one layer), dense-06.csv (the layers of ResNet-50 by the
-         kernel that it takes, in several batches), train.csv (of `make train`) and batch.csv (of `make batch`)
+         kernel that it takes, in several batches), train.csv (of `make train`), fusion-07.csv and network-07.csv (of step 07's tools) and batch.csv (of `make batch`)
 OUT      the folder for the pictures
 LAYER    the layer of the ladder, as a benchdnn string; default mb16ic64ih56oc128oh56kh3ph1
 
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import plot_batch
 import plot_data
+import plot_fusion
 import plot_ladder
 import plot_ratio
 import plot_roofline
@@ -58,6 +60,11 @@ def draw(results, out, layer):
     train = results / "train.csv"
     if train.exists():
         yield "train", plot_train.plot(train), ""
+    fusion, network = results / "fusion-07.csv", results / "network-07.csv"
+    if fusion.exists():
+        yield "fusion", plot_fusion.plot_map(fusion), f"no 3 x 3 with a 1 x 1 behind it in {fusion}"
+    if network.exists():
+        yield "network", plot_fusion.plot_network(network), f"no network beside cuDNN in {network}"
     batch = results / "batch.csv"
     made = plot_batch.plot(plot_data.read([batch]), plot_data.source([batch])) if batch.exists() else None
     yield "batch", made, f"no times of a GPU in {batch}" if batch.exists() else f"{batch} is not there (make batch)"
