@@ -5,10 +5,12 @@
  *           of the batch are independent, and 16 multiprocessors' registers hold all of U: a cluster of 16 blocks takes up to 8 rows of the batch through all steps. Each
  *           block has 64 rows of U, makes 64 values of the next state for its rows of the batch and copies them into the shared memory of all 16. There is no barrier
  *           of the grid: who has all 16 pieces of a state goes on.
- * Copies:   a block takes in some 30 bytes a nanosecond from others; 16 pieces of 8 rows would be 16 KiB, half a microsecond. So rows are shared among as many clusters as can
- *           live together, seven of 16 on an H200: five rows each. And each block sends to its right neighbour first, since 16 that begin with the same one would wait.
+ * Stores:   each thread makes one value; eight of them gather 16 bytes by shuffles, and each stores these into two blocks (st.async, which tells the mbarrier there). A
+ *           bulk copy of the whole piece took 1.75 us a step: the piece to shared memory, a fence, a barrier, the copy engine's way.
+ * Rows:     a block takes in some 30 bytes a nanosecond from others; 16 pieces of 8 rows would be 16 KiB, half a microsecond. So rows are shared among as many clusters as can
+ *           live together, seven of 16 on an H200: five rows each. And each block stores to its right neighbours first, since 16 that begin with the same one would wait.
  * Buffers:  two states in turn; a block says to all others when it has read one, and its piece of the next but one is not sent before all have said so. (Who has sent its
- *           piece of state t has read state t - 1: but a copy tells nobody what its sender has done before. The checker insists.)
+ *           piece of state t has read state t - 1: but st.async tells nobody what its sender has done before. The checker insists.)
  * Roles:    four warpgroups with a quarter of the depth each, a of wgmma from registers; their sums meet in shared memory, in a fixed order.
  * Expect:   (before anything ran on a GPU) a step: 16 products of 64 x 8 x 16 a warpgroup, 130 clocks; two barriers, sums, a copy to a neighbour and an mbarrier: about a
  *           microsecond and a half. A launch a step costs 2.5 us and reads U from L2: 128 steps in 190 us against 350.
@@ -18,6 +20,7 @@
 #include "06_tensorcore_fp16/tiles.cuh"
 #include "07_fusion/recurrent.h"
 #include "common/harness/launch.h"
+#include "common/ptx/st_async.cuh"
 
 static constexpr int WARPGROUPS = 4, BLOCK = WARPGROUPS * THREADS, ROWS = 8 /* of the batch, at most, a cluster's */,
                      PIECE = ROWS * ROW /* room for a block's part of a state */;
@@ -29,15 +32,25 @@ static __device__ __forceinline__ void load_fragment(unsigned (&a)[4], const __h
   for (int i = 0; i < 4; i++) a[i] = *(const unsigned *)(u + (first + i % 2 * 8) * hidden + k + i / 2 * 8 + lane % 4 * 2);
 }
 
+/* Eight neighbours' halves, in each of the eight threads. */
+static __device__ __forceinline__ uint4 gather(__half mine) {
+  const unsigned half = __half_as_ushort(mine), other = __shfl_xor_sync(0xffffffffu, half, 1);
+  const unsigned pair = threadIdx.x % 2 ? other | half << 16 : half | other << 16;
+  uint4 eight;
+  eight.x = __shfl_sync(0xffffffffu, pair, 0, CHUNK), eight.y = __shfl_sync(0xffffffffu, pair, 2, CHUNK);
+  eight.z = __shfl_sync(0xffffffffu, pair, 4, CHUNK), eight.w = __shfl_sync(0xffffffffu, pair, 6, CHUNK);
+  return eight;
+}
+
 /* BLOCKS: of a cluster, 64 hidden units each; and products of a warpgroup in a step. */
 template <int BLOCKS>
 __global__ void __launch_bounds__(BLOCK, 1) recurrent_kernel(recurrent_layer layer, const __half *__restrict__ u, const __half *__restrict__ first,
                                                              const __half *__restrict__ z, __half *__restrict__ h) {
   constexpr int HIDDEN = BLOCKS * WGMMA_M, STATE = BLOCKS * PIECE;
-  extern __shared__ __align__(1024) unsigned char shared[]; /* two states, two pieces on their way */
-  __shared__ float sums[WARPGROUPS][ROWS][WGMMA_M + 4];     /* + 4: for the banks */
+  extern __shared__ __align__(1024) unsigned char shared[]; /* two states */
+  __shared__ float sums[2][WARPGROUPS][ROWS][WGMMA_M + 4];  /* of steps in turn; + 4: for the banks */
   __shared__ unsigned long long barriers[4];                /* a state has come; everyone has read one */
-  const ptx_shared states = ptx_shared_address(shared), pieces = states + 2 * STATE, full = ptx_shared_address(barriers), empty = full + 16;
+  const ptx_shared states = ptx_shared_address(shared), full = ptx_shared_address(barriers), empty = full + 16;
   const int rank = blockIdx.x % BLOCKS, batch = blockIdx.x / BLOCKS * layer.rows, sent = layer.rows * ROW, group = uniform(threadIdx.x / THREADS),
             lane = threadIdx.x % 32;
   const int n = threadIdx.x / WGMMA_M, unit = rank * WGMMA_M + threadIdx.x % WGMMA_M; /* this thread's value of the next state */
@@ -66,6 +79,7 @@ __global__ void __launch_bounds__(BLOCK, 1) recurrent_kernel(recurrent_layer lay
     const ptx_shared state = states + t % 2 * STATE;
     if (t > 0) {
       ptx_mbarrier_wait(full + 8 * (t % 2), (t - 1) / 2 & 1);
+      ptx_fence_proxy_async(); /* what threads have stored, for wgmma */
       __syncwarp();
     }
     float sum[ROWS / 2];
@@ -80,30 +94,29 @@ __global__ void __launch_bounds__(BLOCK, 1) recurrent_kernel(recurrent_layer lay
     ptx_wgmma_commit();
     ptx_wgmma_wait<0>();
 #pragma unroll
-    for (int i = 0; i < ROWS / 2; i++) sums[group][lane % 4 * 2 + i % 2][threadIdx.x / 32 % 4 * 16 + lane / 4 + i / 2 * 8] = sum[i];
+    for (int i = 0; i < ROWS / 2; i++) sums[t % 2][group][lane % 4 * 2 + i % 2][threadIdx.x / 32 % 4 * 16 + lane / 4 + i / 2 * 8] = sum[i];
     __syncthreads(); /* sums are there; and everyone here has read the state */
     if (threadIdx.x == 0 && t > 0 && t + 2 < layer.steps) ptx_mbarrier_arrive_expect_tx(full + 8 * (t % 2), BLOCKS * sent); /* for the one after the next */
     float value = __half2float(from_input);
 #pragma unroll
-    for (int g = 0; g < WARPGROUPS; g++) value += sums[g][n][threadIdx.x % WGMMA_M];
+    for (int g = 0; g < WARPGROUPS; g++) value += sums[t % 2][g][n][threadIdx.x % WGMMA_M];
     const __half next = __float2half_rn(layer.relu && value < 0 ? 0 : value);
-    unsigned char *const piece = shared + 2 * STATE + t % 2 * PIECE;
-    *(__half *)(piece + swizzled(n, threadIdx.x % WGMMA_M / CHUNK) + threadIdx.x % CHUNK * 2) = next;
-    ptx_fence_proxy_async();
-    __syncthreads(); /* the piece is there; and sums may be written again */
-    if (threadIdx.x < BLOCKS && t + 1 < layer.steps) {
+    if (t + 1 < layer.steps && n < layer.rows) { /* all of a warp, or none */
+      const uint4 eight = gather(next);
+      const ptx_shared to = (t + 1) % 2 * STATE + rank * PIECE + swizzled(n, threadIdx.x % WGMMA_M / CHUNK);
       if (t > 0) ptx_mbarrier_wait(empty + 8 * ((t + 1) % 2), (t - 1) / 2 & 1); /* the place of state t - 1 is free */
-      const int to = (rank + threadIdx.x) % BLOCKS;
-      ptx_bulk_between(ptx_mapa(states + (t + 1) % 2 * STATE + rank * PIECE, to), pieces + t % 2 * PIECE, sent, ptx_mapa(full + 8 * ((t + 1) % 2), to));
+      for (int i = threadIdx.x % CHUNK; i < BLOCKS; i += CHUNK) {
+        const int block = (rank + i) % BLOCKS;
+        ptx_st_async_16(ptx_mapa(states + to, block), eight, ptx_mapa(full + 8 * ((t + 1) % 2), block));
+      }
     }
-    /* What nobody waits for comes last: a fence waits for what its thread has stored before, so h would be waited for; and so does an arrival that others shall see. */
-    const int other = threadIdx.x - 32; /* told by another warp than the one that copies */
-    if (other >= 0 && other < BLOCKS && t + 2 < layer.steps) ptx_mbarrier_arrive_cluster(ptx_mapa(empty + 8 * (t % 2), other));
+    /* What nobody waits for comes last. */
+    if (threadIdx.x < BLOCKS && t + 2 < layer.steps) ptx_mbarrier_arrive_cluster(ptx_mapa(empty + 8 * (t % 2), threadIdx.x));
     if (inside) h[at] = next;
     __syncwarp();
   }
   ptx_cluster_arrive();
-  ptx_cluster_wait(); /* nobody copies out of this block any more */
+  ptx_cluster_wait(); /* nobody stores into this block any more */
 }
 
 /* ---------------------------------------------------------------- host */
@@ -117,7 +130,7 @@ static int kernel_for(int hidden) {
     if (hidden == WGMMA_M << i) return i;
   return -1;
 }
-static int shared_of(int blocks) { return 2 * blocks * PIECE + 2 * PIECE; }
+static int shared_of(int blocks) { return 2 * blocks * PIECE; }
 
 /* Clusters that live at the same time. */
 static cudaError_t clusters_together(int i, int *clusters) {

@@ -20,7 +20,8 @@ printf '#include "common/harness/registry.h"\nextern const conv_step step_07;\nc
 ${CC:-gcc} -std=c17 -D_GNU_SOURCE -I. -Icommon/emu/include -c "$folder/steps.c" -o "$folder/steps.o"
 
 # defect NAME SOURCE PERL WANTED LINE WHAT OPERATIONS...: SOURCE: a kernel, or HEADER@KERNEL, of which the copy goes first where headers are looked for. Of a table of instances the
-# first row is enough. OPERATIONS `early LAYER PAIR`: the test above.
+# first row is enough. OPERATIONS `early LAYER PAIR`: the test above; `recurrent OPTIONS`:
+# that tool.
 defect() {
   plant "$1" "$step/${2%@*}" "$3" "$4" "$5" "$6"
   echo "$2" >"$folder/$1.source"
@@ -39,6 +40,7 @@ run_case() {
   fi
   for other in "$step"/*.cu; do [ "$other" = "$step/$source" ] || others+=("build/check/$other.o"); done
   if [ "${arguments[0]}" = early ]; then main=("$B/tests/early_chains.c.o") arguments=("${arguments[@]:1}")
+  elif [ "${arguments[0]}" = recurrent ]; then main=("$B/$step/tools/recurrent.c.o" "$folder/steps.o") arguments=(--no-time "${arguments[@]:1}")
   else main=("$B/common/tools/graph.c.o" "$folder/steps.o") arguments=(--dtype fp16 --no-time "${arguments[@]}"); fi
   { $COMPILE "${flags[@]}" "$generated" -o "$folder/$name.o" &&
     $LINK -rdynamic -o "$folder/$name.program" "$folder/$name.o" "${main[@]}" "$B/$step/kernels.c.o" "$B/$step/kernel_sources.c.o" "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread; } >"$folder/$name.log" 2>&1
@@ -76,6 +78,13 @@ defect pair_box $kernel 's/if \(stores && place == 0\) ptx_bulk_wait_read<0>\(\)
 defect pair_between $kernel 's/if \(stores\) ptx_bulk_wait_read<0>\(\); \/\* the results before.*//' "$race" '' '07d: an operand over results that still leave' 'mb9ic64ih10oc64kh3ph1 mb9ic64ih10oc128kh1'
 defect pair_room $kernel 's/else ptx_bulk_wait_read<0>\(\);//' "$race" '' '07d: a residual over results that still leave' $pairs
 defect pair_place $kernel 's/piece == pieces - 1;/piece < pieces;/' "$race|result" '' '07d: results over an operand that has more products' ${pairs/+residual/+bias}
+state='recurrent --hidden 128 --batch 5 --steps 6'
+kernel=i_recurrent.cu
+defect state_early $kernel 's/if \(t > 0\) ptx_mbarrier_wait\(empty.*//' "$race" '' '07i: a state over one that others still read' $state
+defect state_sums $kernel 's/sums\[t % 2\]/sums[0]/g' "$race" '' '07i: sums over those that others still add' $state
+defect state_asked $kernel 's/if \(threadIdx.x == 0 && t > 0 && t \+ 2 < layer.steps\).*//' 'deadlock|never' '' '07i: nobody waits for the state after the next' $state
+defect state_told $kernel 's/if \(threadIdx.x < BLOCKS && t \+ 2.*//' 'deadlock|never' '' '07i: nobody is told that a state has been read' $state
+defect state_gather $kernel 's/pair, 2, CHUNK/pair, 4, CHUNK/' result '' '07i: values of other units' $state
 two='g136mb2ic136ih10oc136kh3ph1+bias mb2ic136ih10oc24kh1+residual'
 kernel=g_separable.cu
 defect operand_fence $kernel 's/ptx_fence_proxy_async\(\); \/\* written by threads.*//' proxy '' '07g: no fence between the operand and its products' $two

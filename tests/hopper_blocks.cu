@@ -5,15 +5,17 @@
 
 #include "common/harness/launch.h"
 #include "common/ptx/ptx.cuh"
+#include "common/ptx/st_async.cuh"
 #include "tests/on_device.cuh"
 #include "tests/tap.h"
 
-enum { THREADS = 64, WORDS = 16, BYTES = WORDS * 4, RESULTS = 5 };
+enum { THREADS = 64, WORDS = 16, BYTES = WORDS * 4, RESULTS = 6 };
 
 /* y: [RESULTS][block][thread]: what the block before stored here; what this one stored in the next; four words at once; what came in bulk from the block
- * before; what one load brought to all. */
+ * before; what one load brought to all; what the block before stored here, and an mbarrier told of. */
 __global__ void __launch_bounds__(THREADS) exchange(const unsigned *x, unsigned *y) {
   __shared__ alignas(16) uint4 told_four[THREADS];
+  __shared__ alignas(16) uint4 sent_four[THREADS];
   __shared__ unsigned told[THREADS];
   __shared__ alignas(16) unsigned mine[WORDS];
   __shared__ alignas(16) unsigned from_before[WORDS];
@@ -56,6 +58,12 @@ __global__ void __launch_bounds__(THREADS) exchange(const unsigned *x, unsigned 
     }
   }
   ptx_mbarrier_wait(barrier, 0);
+  if (thread == 0) ptx_mbarrier_arrive_expect_tx(barrier, THREADS * 16);
+  ptx_cluster_arrive(); /* nobody is told of these before the bytes above have come */
+  ptx_cluster_wait();
+  ptx_st_async_16(ptx_mapa(ptx_shared_address(&sent_four[thread]), next), make_uint4(rank, thread, 4, 5), ptx_mapa(barrier, next));
+  ptx_mbarrier_wait(barrier, 1);
+  to[5 * pitch] = (sent_four[thread].x << 24) + (sent_four[thread].y << 16) + (sent_four[thread].z << 8) + sent_four[thread].w;
   to[3 * pitch] = from_before[thread % WORDS];
   ptx_mbarrier_wait(ptx_shared_address(&brought), 0);
   to[4 * pitch] = for_all[thread % WORDS];
@@ -76,7 +84,8 @@ static void test(unsigned cluster, unsigned blocks, bool early) {
   for (unsigned b = 0; b < blocks; b++)
     for (unsigned t = 0; t < THREADS; t++) {
       const unsigned rank = b % cluster, before = (rank + cluster - 1) % cluster;
-      const unsigned want[RESULTS] = {1000 * before + t, 1000 * rank + t, (rank << 24) + (t << 16) + (2 << 8) + 3, 100 * before + t % WORDS, x[t % WORDS]};
+      const unsigned want[RESULTS] = {1000 * before + t,        1000 * rank + t, (rank << 24) + (t << 16) + (2 << 8) + 3,
+                                      100 * before + t % WORDS, x[t % WORDS],    (before << 24) + (t << 16) + (4 << 8) + 5};
       for (int r = 0; r < RESULTS; r++) wrong += y[(r * blocks + b) * THREADS + t] != want[r];
     }
   ok(status == cudaSuccess && wrong == 0, "%u blocks in clusters of %u%s: %s, %d wrong", blocks, cluster, early ? ", early" : "", cudaGetErrorString(status),

@@ -42,6 +42,7 @@ void emu_fence_mbarrier_init(void); /* fence.mbarrier_init.release.cluster */
 void emu_bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier, uint16_t blocks, const char *file, int line);
 void emu_bulk_store(void *to, uint32_t from, uint32_t bytes, const char *file, int line);
 void emu_bulk_between(uint32_t to, uint32_t from, uint32_t bytes, uint32_t barrier, const char *file, int line); /* shared::cta to shared::cluster */
+void emu_st_async(uint32_t to, const uint32_t words[4], uint32_t barrier, const char *file, int line);           /* st.async: registers to shared::cluster */
 typedef enum { EMU_REDUCE_NONE, EMU_REDUCE_ADD_F32, EMU_REDUCE_ADD_F16 } emu_bulk_reduce;
 void emu_bulk_reduce_add(void *to, uint32_t from, uint32_t bytes, emu_bulk_reduce type, const char *file, int line);
 

@@ -3,6 +3,7 @@
 
 #include "common/ptx/prefetch.cuh"
 #include "common/ptx/ptx.cuh"
+#include "common/ptx/st_async.cuh"
 
 __global__ void matrices(float *y) {
   __shared__ alignas(128) unsigned char memory[1024];
@@ -70,6 +71,7 @@ __global__ void cluster(float *y) {
   ptx_cluster_wait();
   y[threadIdx.x] = ptx_ld_cluster(there) + ptx_ld_cluster_16(there + 16).w;
   ptx_mbarrier_arrive_cluster(there + 32);
+  ptx_st_async_16(there + 16, make_uint4(0, 1, 2, 3), there + 32);
 }
 
 template <int D> static __device__ void boxes(const CUtensorMap *map, const int (&at)[D], ptx_shared to, ptx_shared full) {

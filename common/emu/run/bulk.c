@@ -12,7 +12,7 @@
 #include "common/emu/run/tensor_map.h"
 #include "common/emu/tool/tool.h"
 
-typedef enum { LOAD, BETWEEN, STORE, ADD } job_kind;
+typedef enum { LOAD, BETWEEN, SENT /* st.async */, STORE, ADD } job_kind;
 
 typedef struct emu_job {
   struct emu_job *next;
@@ -21,7 +21,8 @@ typedef struct emu_job {
   unsigned group;     /* of its thread's bulk groups; stores */
   unsigned number;    /* the tool's; what reads the block's shared memory */
   emu_site where;
-  uint32_t shared, to, bytes; /* in the issuer's shared memory; of BETWEEN: to, a cluster's address */
+  uint32_t shared, to, bytes; /* in the issuer's shared memory; of BETWEEN and SENT: to, a cluster's address */
+  uint32_t words[4];          /* SENT */
   unsigned char *global;      /* 1-D */
   uint32_t mbarrier;
   uint16_t blocks; /* ranks that a load goes to */
@@ -95,7 +96,7 @@ static void store_piece(void *context, uint32_t shared, unsigned char *global, u
   else memcpy(global, from, bytes);
 }
 
-static bool is_load(const job *j) { return j->kind == LOAD || j->kind == BETWEEN; }
+static bool is_load(const job *j) { return j->kind == LOAD || j->kind == BETWEEN || j->kind == SENT; }
 
 /* What a job touches in global memory. Sums are atomic: they are not told. */
 static void tell_piece(void *context, uint32_t shared, unsigned char *global, unsigned bytes) {
@@ -140,11 +141,11 @@ static void carry_out(job *j) {
     walk(j, store_piece, &c);
     return;
   }
-  if (j->kind == BETWEEN) {
+  if (j->kind == BETWEEN || j->kind == SENT) {
     uint32_t to = j->to;
     emu_block *other = emu_shared_home(own, &to);
-    memcpy(other->arena + to, own->arena + j->shared, j->bytes);
-    EMU_TELL(bulk_sent, j->thread, j->number, other, j->mbarrier % EMU_ARENA);
+    memcpy(other->arena + to, j->kind == SENT ? (const unsigned char *)j->words : own->arena + j->shared, j->bytes);
+    if (j->kind == BETWEEN) EMU_TELL(bulk_sent, j->thread, j->number, other, j->mbarrier % EMU_ARENA);
     EMU_TELL(bulk_arrived, other, to, j->bytes, j->mbarrier % EMU_ARENA, j->where);
     emu_mbarrier_complete(other, j->mbarrier % EMU_ARENA, j->bytes, j->where);
     return;
@@ -176,13 +177,13 @@ static void issue(const job *made) {
         walk(j, poison_piece, &c);
         EMU_TELL(bulk_issued, c.block, j->shared, j->bytes, j->mbarrier, j->where);
       }
-  if (j->kind == BETWEEN) {
+  if (j->kind == BETWEEN || j->kind == SENT) {
     uint32_t to = j->to;
     emu_block *other = emu_shared_home(emu_self->block, &to);
     memset(other->arena + to, EMU_POISON, j->bytes);
     EMU_TELL(bulk_issued, other, to, j->bytes, j->mbarrier % EMU_ARENA, j->where);
   }
-  if (emu_the_tool != NULL && emu_the_tool->bulk_global != NULL && j->kind != BETWEEN) {
+  if (emu_the_tool != NULL && emu_the_tool->bulk_global != NULL && j->kind != BETWEEN && j->kind != SENT) {
     carried c = {j, emu_self->block, NULL};
     walk(j, tell_piece, &c);
   }
@@ -265,8 +266,7 @@ static void check_blocks(uint16_t blocks, const char *file, int line) {
 void emu_bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier, uint16_t blocks, const char *file, int line) {
   check_1d("cp.async.bulk", to, from, bytes, file, line);
   check_blocks(blocks, file, line);
-  const job j = {.kind = LOAD, .shared = to, .global = (unsigned char *)(uintptr_t)from, .bytes = bytes, .mbarrier = barrier, .blocks = blocks, HERE};
-  issue(&j);
+  issue(&(job){.kind = LOAD, .shared = to, .global = (unsigned char *)(uintptr_t)from, .bytes = bytes, .mbarrier = barrier, .blocks = blocks, HERE});
 }
 
 void emu_bulk_between(uint32_t to, uint32_t from, uint32_t bytes, uint32_t barrier, const char *file, int line) {
@@ -276,20 +276,24 @@ void emu_bulk_between(uint32_t to, uint32_t from, uint32_t bytes, uint32_t barri
   if (emu_self->block->launch->call.cluster.x == 0) /* on an H200, though the manual calls such a block a cluster of its own */
     emu_illegal("cp.async.bulk at %s:%d, shared memory to shared memory: expected a launch with a cluster size (1 will do)", file, line);
   emu_shared_pointer(to); /* of a block that lives */
-  const job j = {.kind = BETWEEN, .shared = from, .to = to, .bytes = bytes, .mbarrier = barrier, HERE};
-  issue(&j);
+  issue(&(job){.kind = BETWEEN, .shared = from, .to = to, .bytes = bytes, .mbarrier = barrier, HERE});
+}
+
+void emu_st_async(uint32_t to, const uint32_t words[4], uint32_t barrier, const char *file, int line) {
+  check_1d("st.async", to, NULL, 16, file, line);
+  if (to / EMU_ARENA != barrier / EMU_ARENA) emu_fail("st.async at %s:%d: the mbarrier is not in the block that the bytes go to", file, line);
+  emu_shared_pointer(to); /* of a block that lives */
+  issue(&(job){.kind = SENT, .to = to, .bytes = 16, .words = {words[0], words[1], words[2], words[3]}, .mbarrier = barrier, HERE});
 }
 
 void emu_bulk_store(void *to, uint32_t from, uint32_t bytes, const char *file, int line) {
   check_1d("cp.async.bulk", from, to, bytes, file, line);
-  const job j = {.kind = STORE, .shared = from, .global = to, .bytes = bytes, HERE};
-  issue(&j);
+  issue(&(job){.kind = STORE, .shared = from, .global = to, .bytes = bytes, HERE});
 }
 
 void emu_bulk_reduce_add(void *to, uint32_t from, uint32_t bytes, emu_bulk_reduce type, const char *file, int line) {
   check_1d("cp.reduce.async.bulk", from, to, bytes, file, line);
-  const job j = {.kind = ADD, .shared = from, .global = to, .bytes = bytes, .type = type, HERE};
-  issue(&j);
+  issue(&(job){.kind = ADD, .shared = from, .global = to, .bytes = bytes, .type = type, HERE});
 }
 
 /* The job of a box, but for its kind. The map is copied now: the kernel's parameter need not outlive the thread. */
