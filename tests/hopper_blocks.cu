@@ -58,15 +58,15 @@ __global__ void __launch_bounds__(THREADS) exchange(const unsigned *x, unsigned 
     }
   }
   ptx_mbarrier_wait(barrier, 0);
+  to[3 * pitch] = from_before[thread % WORDS];
+  ptx_mbarrier_wait(ptx_shared_address(&brought), 0);
+  to[4 * pitch] = for_all[thread % WORDS];
   if (thread == 0) ptx_mbarrier_arrive_expect_tx(barrier, THREADS * 16);
   ptx_cluster_arrive(); /* nobody is told of these before the bytes above have come */
   ptx_cluster_wait();
   ptx_st_async_16(ptx_mapa(ptx_shared_address(&sent_four[thread]), next), make_uint4(rank, thread, 4, 5), ptx_mapa(barrier, next));
   ptx_mbarrier_wait(barrier, 1);
   to[5 * pitch] = (sent_four[thread].x << 24) + (sent_four[thread].y << 16) + (sent_four[thread].z << 8) + sent_four[thread].w;
-  to[3 * pitch] = from_before[thread % WORDS];
-  ptx_mbarrier_wait(ptx_shared_address(&brought), 0);
-  to[4 * pitch] = for_all[thread % WORDS];
   ptx_cluster_arrive(); /* nobody ends while others still copy out of its memory */
   ptx_cluster_wait();
 }
