@@ -85,15 +85,17 @@ static cudaError_t enqueue_all(const contender *c, int first, int launches, int 
 #endif
 
 /* Of a graph's edges those that are programmatic: of launches captured in a row, those that begin early (programmatic dependent launch). 0 where the driver
- * does not tell. in_order: they are made whole ones, and none is left. */
+ * does not tell. in_order: they are made whole ones, and none is left; an error if that cannot be. */
 static cudaError_t find_early_share(cudaGraph_t graph, bool in_order, double *share) {
-  cudaError_t status = cudaSuccess;
   size_t count = 0, early = 0;
-  if (cudaGraphGetEdges(graph, NULL, NULL, NULL, &count)) cudaGetLastError(), count = 0;
+  cudaError_t status = cudaGraphGetEdges(graph, NULL, NULL, NULL, &count);
+  if (status) count = 0;
   cudaGraphNode_t *nodes = malloc((2 * count + 1) * sizeof *nodes);
   cudaGraphEdgeData *edges = malloc((count + 1) * sizeof *edges);
-  if (!nodes || !edges) count = 0;
-  if (count > 0 && cudaGraphGetEdges(graph, nodes, nodes + count, edges, &count)) cudaGetLastError(), count = 0;
+  if (!status && (!nodes || !edges)) status = cudaErrorMemoryAllocation;
+  if (!status && count > 0) status = cudaGraphGetEdges(graph, nodes, nodes + count, edges, &count);
+  if (status) cudaGetLastError(), count = 0;
+  if (!in_order) status = cudaSuccess; /* it is told, and no more */
   for (size_t i = 0; i < count && !status; i++) {
     if (edges[i].type != cudaGraphDependencyTypeProgrammatic) continue;
     const cudaGraphEdgeData whole = {0};
