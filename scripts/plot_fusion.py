@@ -75,7 +75,7 @@ def plot_map(path):
 
 def plot_network(path):
     """A bar for each kernel of a network, beside cuDNN's plans for the same operations."""
-    rows = read(path, ("gpu", "driver", "cuda", "cudnn", "date", "network", "batch", "layer", "operations", "us", "cudnn_us", "floor_us"))
+    rows = read(path, ("gpu", "driver", "cuda", "cudnn", "date", "network", "batch", "layer", "operations", "us", "cudnn_us", "floor_us", "in_order_us"))
     whole = [row for row in rows if row["layer"] == "all" and float(row["cudnn_us"]) > 0]
     if not whole:
         return None
@@ -84,7 +84,8 @@ def plot_network(path):
     name = whole["network"].replace("resnet", "ResNet-")
     n = int(whole["batch"])
     us, cudnn_us = float(whole["us"]), float(whole["cudnn_us"])
-    title = f"{name}, {n} image{'s' * (n > 1)}: {us:.0f} µs, by cuDNN's best plans {cudnn_us:.0f}"
+    in_order_us = float(whole["in_order_us"])
+    title = f"{name}, {n} image{'s' * (n > 1)}: {in_order_us:.0f} µs in order, {us:.0f} with early launches, by cuDNN's best plans {cudnn_us:.0f}"
     subtitle = "Each kernel by itself. Blue: ours; red lines: cuDNN's plans for the same operations; grey: the least time that memory and arithmetic allow\nfor each operation. A name with a number in brackets: so many operations in one kernel of ours."
     fig, top, bottom = style.figure(ROW * len(layers) + 0.5, title, subtitle, footer(whole, f", cuDNN {whole['cudnn']}"))
     total = fig.get_figheight()
