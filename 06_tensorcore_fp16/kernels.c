@@ -8,6 +8,16 @@ extern const conv_kernel wmma_fprop, mma_fprop, wgmma_fprop, tma_fprop, roles_fp
     few_fprop, split_dgrad, resident_dgrad, persistent_dgrad, dense_wgrad, strided_dgrad, window_wgrad, pair_wgrad, toeplitz_fprop, toeplitz_dgrad,
     tensor_wgrad, first_fprop, first_wgrad, groups_fprop, groups_dgrad, groups_wgrad, patches_fprop, patches_dgrad, patches_wgrad;
 
+static bool depthwise(const conv_problem *p) { return p->groups > 1 && p->groups == p->C; }
+
+/* Depthwise layers as groups of one channel, by products of 64 x 64 channels of which 64 count: a kernel with few other costs, where its products take a few
+ * microseconds at most, or strides make those that copy more than they need worse. */
+static bool few_products(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)pass, (void)random;
+  const int64_t products = (int64_t)p->R * p->S * p->N * p->P * p->Q * ((p->C + 63) / 64);
+  return depthwise(p) && ((p->R * p->S <= 9 && p->stride_h * p->stride_w > 1) || products <= (int64_t)1800 * device->sm_count);
+}
+
 /* Depthwise layers: where a warp of plain FMAs (step 04) has not less to set up. */
 static bool not_narrow(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)device, (void)random;
@@ -17,8 +27,6 @@ static bool wide_no_stride(const conv_problem *p, conv_pass pass, const conv_dev
   (void)pass, (void)device, (void)random;
   return p->stride_h * p->stride_w == 1 && !(p->R * p->S <= 9 && p->W < 100);
 }
-
-static bool depthwise(const conv_problem *p) { return p->groups > 1 && p->groups == p->C; }
 
 /* Dense layers: where the window pays, and where the reduction is worth dividing. */
 static bool window_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
@@ -72,6 +80,7 @@ static const conv_kernel *const kernels[] = {&wmma_fprop,       &mma_fprop,     
                                              &toeplitz_dgrad,   &tensor_wgrad,        &first_fprop,   &first_wgrad,    &groups_fprop,        &groups_dgrad,
                                              &groups_wgrad,     &patches_fprop,       &patches_dgrad, &patches_wgrad};
 static const conv_choice rule[] = {
+    {&groups_fprop, few_products, "depthwise: 3x3 with a stride, or 1800 pixels and taps of 64 channels at most for each multiprocessor: where it can"},
     {&toeplitz_fprop, not_narrow, "depthwise: filters above 3x3, or more than 14 columns"},
     {&toeplitz_dgrad, wide_no_stride, "depthwise: stride 1, and filters above 3x3 or 100 columns and more"},
     {&tensor_wgrad, NULL, "depthwise: where it can"},

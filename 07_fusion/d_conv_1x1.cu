@@ -1,18 +1,18 @@
 /* 07d: 3 x 3 and the 1 x 1 behind it: what lies between is the next product's operand.
  *
- * Terms:    back-to-back convolutions, operator fusion, producer-consumer locality.
+ * Terms:    back-to-back convolutions, operator fusion, producer-consumer locality, warp specialization.
  * Idea:     a tile's results leave 07b from shared memory, as [pixel][64 channels], swizzled: the very form in which a product wants its pixels. So they need not leave:
  *           a 1 x 1 convolution's window is its pixel, and the tile, finished and rounded, is multiplied with the next filters, 64 at a time, as often as there are 64. What is saved is a write and a read of 64 channels, and a launch; nothing is computed twice.
  *
  *               halo tile x 9 taps -> sums -> finish -> [pixel][64], `between` -> x 64 filters -> sums -> finish -> box -> y
- *                                                             \____________________ for each 64 of the second filters
+ *               \_________ a warpgroup: window ________/                          \__ two warpgroups in turns: widen __/
  *
- * Roles:    07b's. Each consumer has two places of its own: for what lies between, and a box for results (and the residual that they will be added to). What lies between
- *           could stay in the stage, as 07b's results do; but then the stage is taken until the last of the second products, and the next halo tile comes late.
- * Pairs:    two pieces of 64 filters at a time: the second's products are made while the first's results are finished, in registers of their own, so a product has 120 pixels
- *           at most. And the last results go to where the operand lay, and need not wait for the box. Residuals are fetched to the L2 cache when their tile begins.
- * Change:   against 07b the second product and its filters, which stay in shared memory, too.
- * Expect:   (before anything ran on a GPU) ResNet-50, 56 x 56, 256 images, 64 channels to 64 to 256: 514 MB, 120 us, where two kernels need 80 and 120; with the residual 216 and 80.
+ * Roles:    a warpgroup for the 3 x 3, two for the 1 x 1, since its results are more. The first hands a tile on and begins the next: tensor cores have products while
+ *           results are finished, rounded and stored. Where each of two warpgroups did all of a tile, five ends of products followed one another, and a tile took twice its products' time.
+ * Places:   two tiles between, and a box of each of the two for results, and the residual that they will be added to; residuals are fetched to the L2 cache when their tile begins.
+ * Change:   against 07b the second product and its filters, which stay in shared memory, too; roles by operation.
+ * Expect:   ResNet-50, 56 x 56, 64 channels to 64 to 256. A tile of two rows is 3120 clocks of products, 36 of 120 pixels and 16; the first warpgroup's end is 500 more, of which
+ *           half may hide: 3400. With 256 images 54 tiles a multiprocessor, 108 us, but 514 MB, 120 us: 135 with what both lose. With 32 images 7 tiles, 12 us, and 5 to begin and end. With the residual 216 and 30 us of bytes.
  * Chain:    fprop, two operations: R x S with stride 1, up to 64 channels and filters; 1 x 1 with no stride, whose filters fit. Activations without exponentials.
  *           Layout: NHWC, filters KRSC, fp16 with fp32 sums; C and K: multiples of 8. */
 #include <math.h>
@@ -23,153 +23,185 @@
 #include "common/harness/launch.h"
 #include "common/ptx/prefetch.cuh"
 
-static constexpr int PLACES = 2 * CONSUMERS;            /* a box for results, and what lies between: each consumer's */
-static constexpr int MOST_PRODUCT = 120, INSTANCES = 2; /* two of a thread's sums at a time */
+static constexpr int WINDOWS = 2, WIDENERS = 2, ALL = (1 + WINDOWS + WIDENERS) * THREADS, BETWEEN = 2, PLACES = BETWEEN + WIDENERS, WARPS = THREADS / 32;
+static constexpr int MOST_PRODUCT = 120, INSTANCES = 2; /* a thread's sums and their end in 112 registers */
 
-/* Where the results of `piece` go: into the box (0). The last one's, if it is the second of a pair, to where the operand lay (1): by then no product reads that any more. */
-static __device__ __forceinline__ int place_of(int piece, int pieces) { return piece % 2 == 1 && piece == pieces - 1; }
+/* Shared memory, and who hands on what. */
+typedef struct places {
+  ptx_shared filters, next_filters, stages, between, boxes, filters_there, next_there;
+  ring halo, pixels, box; /* halo tiles; what lies between; of each widener: residuals, and room for results */
+} places;
 
-/* A consumer's residuals, to where their results will lie; to the L2 cache as soon as their tile begins. */
-static __device__ __forceinline__ void bring_residuals(const window_cut &t, int pieces, int me, ring of_place, ptx_shared boxes, int box_bytes,
-                                                       int result_bytes, const CUtensorMap *residuals) {
-  int turn = 0, count = 0; /* of its tiles; of residuals in the box */
-  for (int i = blockIdx.x + me * gridDim.x; i < t.tiles; i += CONSUMERS * gridDim.x, turn++) {
-    const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
-    for (int piece = 1; piece < pieces; piece++) ptx_tensor_prefetch(residuals, {piece * WGMMA_M, 0, row, of_p * t.images});
-    for (int piece = 0; piece < pieces; piece++) {
-      const int place = place_of(piece, pieces), mine = place * CONSUMERS + me;
-      ptx_mbarrier_wait(of_place.empty + 8 * mine, place ? turn & 1 : (count++ & 1) ^ 1); /* there is room in the box from the beginning */
-      ptx_mbarrier_arrive_expect_tx(of_place.full + 8 * mine, result_bytes);
-      ptx_tensor_load(boxes + mine * box_bytes, residuals, {piece * WGMMA_M, 0, row, of_p * t.images}, of_place.full + 8 * mine);
+/* Of a tile: its image, or first one, and its first row. */
+typedef struct tile_at {
+  int n, row;
+} tile_at;
+static __device__ __forceinline__ tile_at tile_number(const window_cut &t, int i) {
+  const int of_p = divide(i, t.by_p);
+  return {of_p * t.images, (i - of_p * t.by_p.by) * t.rows};
+}
+
+/* The wideners take pieces of 64 filters in turns: of the block's tile number `turn` this one begins with ... */
+static __device__ __forceinline__ int first_piece(int me, int turn, int pieces) { return (me + turn * pieces) % WIDENERS; }
+
+/* Filters and halo tiles, by one thread. */
+static __device__ __forceinline__ void bring_tiles(const conv_problem &p, const window_cut &t, const places &at, int pieces, int halo_bytes,
+                                                   const CUtensorMap *halos, const CUtensorMap *first, const CUtensorMap *second) {
+  slot s = {0, 0};
+  for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, s = next_slot(s, t.stages)) {
+    const tile_at from = tile_number(t, i);
+    ptx_mbarrier_wait(at.halo.empty + 8 * s.stage, s.parity ^ 1);
+    ptx_mbarrier_arrive_expect_tx(at.halo.full + 8 * s.stage, halo_bytes);
+    ptx_tensor_load(at.stages + s.stage * t.stage, halos, {0, -p.pad_left, from.row - p.pad_top, from.n}, at.halo.full + 8 * s.stage);
+    if (i > (int)blockIdx.x) continue;
+    for (int tap = 0; tap < p.R * p.S; tap++) {
+      ptx_mbarrier_arrive_expect_tx(at.filters_there + 8 * tap, TAP);
+      ptx_tensor_load(at.filters + tap * TAP, first, {0, tap, 0}, at.filters_there + 8 * tap);
+    }
+    ptx_mbarrier_arrive_expect_tx(at.next_there, pieces * TAP);
+    for (int piece = 0; piece < pieces; piece++) ptx_tensor_load(at.next_filters + piece * TAP, second, {0, 0, piece * WGMMA_M}, at.next_there);
+  }
+}
+
+/* A widener's residuals, to where their results will lie; to the L2 cache as soon as their tile begins. */
+static __device__ __forceinline__ void bring_residuals(const window_cut &t, const places &at, int pieces, int me, int box_bytes, int result_bytes,
+                                                       const CUtensorMap *residuals) {
+  unsigned parity = 1; /* there is room in the box from the beginning */
+  int turn = 0;
+  for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, turn++) {
+    const tile_at from = tile_number(t, i);
+    const int first = first_piece(me, turn, pieces);
+    for (int piece = first + WIDENERS; piece < pieces; piece += WIDENERS) ptx_tensor_prefetch(residuals, {piece * WGMMA_M, 0, from.row, from.n});
+    for (int piece = first; piece < pieces; piece += WIDENERS, parity ^= 1) {
+      ptx_mbarrier_wait(at.box.empty + 8 * me, parity);
+      ptx_mbarrier_arrive_expect_tx(at.box.full + 8 * me, result_bytes);
+      ptx_tensor_load(at.boxes + me * box_bytes, residuals, {piece * WGMMA_M, 0, from.row, from.n}, at.box.full + 8 * me);
     }
   }
 }
 
-/* What lies behind boxes is read, and of no use; but it must not be NaN. By the consumers. */
+/* The first operation: a halo tile, finished, to `between`. */
+template <int N>
+static __device__ __forceinline__ void window_tiles(const conv_problem &p, const window_cut &t, const places &at, const finish &f, int me, int box_bytes) {
+  const int taps = p.R * p.S;
+  const bool tells = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
+  const channel_pair c = channels_of(f, 0, p.K);
+  slot s = {0, 0}, to = {0, 0};
+  int turn = 0;
+  for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, turn++, s = next_slot(s, t.stages), to = next_slot(to, BETWEEN)) {
+    if (turn % WINDOWS != me) continue;
+    const ptx_shared pixels = at.stages + s.stage * t.stage;
+    float sum[1][N / 2];
+    ptx_mbarrier_wait(at.halo.full + 8 * s.stage, s.parity);
+    ptx_mbarrier_wait(at.filters_there, 0);
+    multiply<true>(sum, at.filters, pixels);
+    int column = 1, tap_at = 0; /* of the tap: its column, and where its pixels begin */
+    for (int tap = 1; tap < taps; tap++, column++) {
+      tap_at += p.dil_w;
+      if (column == p.S) column = 0, tap_at += p.dil_h * t.pitch - p.S * p.dil_w;
+      if (turn < WINDOWS) ptx_mbarrier_wait(at.filters_there + 8 * tap, 0);
+      multiply<false>(sum, at.filters + tap * TAP, pixels + tap_at * ROW);
+    }
+    ptx_mbarrier_wait(at.pixels.empty + 8 * to.stage, to.parity ^ 1);
+    ptx_wgmma_wait<0>();
+    if (first_lane) ptx_mbarrier_arrive(at.halo.empty + 8 * s.stage); /* this warp reads the halo tile no more */
+    put_results<N, false, false>(sum[0], c, f, at.between + to.stage * box_bytes);
+    ptx_fence_proxy_async();
+    ptx_bar_sync(1 + me, THREADS);
+    if (tells) ptx_mbarrier_arrive(at.pixels.full + 8 * to.stage); /* what lies between is there */
+  }
+}
+
+/* The second: what lies between times 64 filters, as often as there are 64; every second of these. */
+template <int N>
+static __device__ __forceinline__ void widen_tiles(const window_cut &t, const places &at, const finish &f, int second_k, int me, int box_bytes,
+                                                   const CUtensorMap *results) {
+  const int pieces = (second_k + WGMMA_M - 1) / WGMMA_M;
+  const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
+  const ptx_shared box = at.boxes + me * box_bytes;
+  slot s = {0, 0};
+  unsigned parity = 0;
+  int turn = 0;
+  ptx_mbarrier_wait(at.next_there, 0);
+  for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, turn++, s = next_slot(s, BETWEEN)) {
+    const tile_at to = tile_number(t, i);
+    int piece = first_piece(me, turn, pieces);
+    ptx_mbarrier_wait(at.pixels.full + 8 * s.stage, s.parity);
+    if (piece >= pieces && first_lane) ptx_mbarrier_arrive(at.pixels.empty + 8 * s.stage); /* all of this tile is the other's */
+    for (; piece < pieces; piece += WIDENERS, parity ^= 1) {
+      const channel_pair c = channels_of(f, piece * WGMMA_M, second_k);
+      float sum[1][N / 2];
+      multiply<true>(sum, at.next_filters + piece * TAP, at.between + s.stage * box_bytes);
+      if (stores) ptx_bulk_wait_read<0>(); /* the box is on its way no more */
+      ptx_wgmma_wait<0>();
+      if (first_lane && piece + WIDENERS >= pieces) ptx_mbarrier_arrive(at.pixels.empty + 8 * s.stage); /* this warp reads what lies between no more */
+      if (f.residual) ptx_mbarrier_wait(at.box.full + 8 * me, parity);
+      ptx_bar_sync(1 + WINDOWS + me, THREADS);
+      put_finished<N, false>(sum[0], c, f, box);
+      ptx_fence_proxy_async();
+      ptx_bar_sync(1 + WINDOWS + me, THREADS); /* the box is there */
+      if (!stores) continue;
+      ptx_tensor_store(results, {piece * WGMMA_M, 0, to.row, to.n}, box);
+      ptx_bulk_commit();
+      if (f.residual) ptx_bulk_wait_read<0>(), ptx_mbarrier_arrive(at.box.empty + 8 * me);
+    }
+  }
+  if (stores) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
+}
+
+/* What lies behind boxes is read, and of no use; but it must not be NaN. */
 static __device__ __forceinline__ void put_zeros(unsigned char *at, int from, int end) {
-  for (int i = from + (threadIdx.x - THREADS) * 16; i < end; i += CONSUMERS * THREADS * 16) *(uint4 *)(at + i) = uint4();
+  for (int i = from + threadIdx.x * 16; i < end; i += ALL * 16) *(uint4 *)(at + i) = uint4();
 }
 
 /* N: pixels of a product, those between the rows included. */
 template <int N>
-__global__ void __launch_bounds__(BLOCK, 1)
+__global__ void __launch_bounds__(ALL, 1)
     conv_1x1_kernel(conv_problem p, int second_k, window_cut t, finish first, finish second, int box_bytes, const __grid_constant__ CUtensorMap halos,
                     const __grid_constant__ CUtensorMap first_filters, const __grid_constant__ CUtensorMap second_filters,
                     const __grid_constant__ CUtensorMap residuals, const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  __shared__ unsigned long long barriers[2 * MOST_STAGES + MOST_TAPS + 1 + 2 * PLACES];
-  const int taps = p.R * p.S, pieces = (second_k + WGMMA_M - 1) / WGMMA_M, role = uniform(threadIdx.x / THREADS);
+  __shared__ unsigned long long barriers[MOST_TAPS + 1 + 2 * (MOST_STAGES + BETWEEN + WIDENERS)];
+  const int taps = p.R * p.S, pieces = (second_k + WGMMA_M - 1) / WGMMA_M, role = uniform(threadIdx.x / THREADS), warp = uniform(threadIdx.x / 32);
   const int halo_bytes = t.pitch * t.halo * t.images * ROW, result_bytes = t.pitch * (t.images > 1 ? t.halo : t.rows) * t.images * ROW;
-  const int of_stages = (taps + pieces) * TAP, of_boxes = of_stages + t.stages * t.stage; /* and then of what lies between */
-  const ptx_shared filters = ptx_shared_address(shared), next_filters = filters + taps * TAP, stages = filters + of_stages, boxes = filters + of_boxes;
-  const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
-  const ptx_shared filters_there = ptx_shared_address(barriers + 2 * MOST_STAGES), next_there = filters_there + 8 * MOST_TAPS;
-  const ring of_place = {next_there + 8, next_there + 8 + 8 * PLACES}; /* [place][consumer]: a residual is there; there is room for one */
+  const int of_stages = (taps + pieces) * TAP, of_boxes = of_stages + t.stages * t.stage + BETWEEN * box_bytes;
+  const ptx_shared filters = ptx_shared_address(shared), there = ptx_shared_address(barriers), of_halo = there + 8 * (MOST_TAPS + 1),
+                   of_pixels = of_halo + 16 * MOST_STAGES, of_box = of_pixels + 16 * BETWEEN;
+  const places at = {filters,
+                     filters + taps * TAP,
+                     filters + of_stages,
+                     filters + of_boxes - BETWEEN * box_bytes,
+                     filters + of_boxes,
+                     there,
+                     there + 8 * MOST_TAPS,
+                     {of_halo, of_halo + 8 * MOST_STAGES},
+                     {of_pixels, of_pixels + 8 * BETWEEN},
+                     {of_box, of_box + 8 * WIDENERS}};
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&first_filters), ptx_prefetch_tensormap(&second_filters);
-    for (int tap = 0; tap < taps; tap++) ptx_mbarrier_init(filters_there + 8 * tap, 1);
-    ptx_mbarrier_init(next_there, 1);
-    ring_begin(of_place, PLACES, 1);
-    ring_begin(r, t.stages, 1);
+    for (int tap = 0; tap < taps; tap++) ptx_mbarrier_init(at.filters_there + 8 * tap, 1);
+    ptx_mbarrier_init(at.next_there, 1);
+    ring_begin(at.pixels, BETWEEN, WIDENERS * WARPS), ring_begin(at.box, WIDENERS, 1), ring_begin(at.halo, t.stages, WARPS);
   }
-
-  if (role == 0) { /* the producers: of tiles and filters; of each consumer's residuals */
-    const int warp = uniform(threadIdx.x / 32);
-    __syncwarp();
-    producers_begin(warp, BLOCK);
-    ptx_setmaxnreg_dec<56>();
-    if (threadIdx.x % 32 != 0 || warp > (second.residual ? CONSUMERS : 0)) return;
-    ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
-    if (warp > 0) {
-      bring_residuals(t, pieces, warp - 1, of_place, boxes, box_bytes, result_bytes, &residuals);
-      return;
-    }
-    slot s = {0, 0};
-    for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, s = next_slot(s, t.stages)) {
-      const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
-      ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
-      ptx_mbarrier_arrive_expect_tx(r.full + 8 * s.stage, halo_bytes);
-      ptx_tensor_load(stages + s.stage * t.stage, &halos, {0, -p.pad_left, row - p.pad_top, of_p * t.images}, r.full + 8 * s.stage);
-      if (i > (int)blockIdx.x) continue;
-      for (int tap = 0; tap < taps; tap++) {
-        ptx_mbarrier_arrive_expect_tx(filters_there + 8 * tap, TAP);
-        ptx_tensor_load(filters + tap * TAP, &first_filters, {0, tap, 0}, filters_there + 8 * tap);
-      }
-      ptx_mbarrier_arrive_expect_tx(next_there, pieces * TAP);
-      for (int piece = 0; piece < pieces; piece++) ptx_tensor_load(next_filters + piece * TAP, &second_filters, {0, 0, piece * WGMMA_M}, next_there);
-    }
-    return;
-  }
-
   for (int stage = 0; stage < t.stages; stage++) put_zeros(shared + of_stages + stage * t.stage, halo_bytes, t.stage);
-  for (int box = 0; box < CONSUMERS && second.residual; box++) put_zeros(shared + of_boxes + box * box_bytes, result_bytes, box_bytes);
+  for (int box = 0; box < WIDENERS && second.residual; box++) put_zeros(shared + of_boxes + box * box_bytes, result_bytes, box_bytes);
   ptx_fence_proxy_async();
-  __syncwarp();           /* some lanes went round the loops once more */
-  ptx_bar_sync(1, BLOCK); /* barriers and zeros are there */
-  ptx_setmaxnreg_inc<224>();
-  ptx_griddepcontrol_wait();
-  const int me = role - 1; /* of the consumers */
-  const bool stores = threadIdx.x % THREADS == 0;
-  const ptx_shared between = boxes + (CONSUMERS + me) * box_bytes;
-  const channel_pair narrow = channels_of(first, 0, p.K);
-  slot s = {0, 0};
-  int turn = 0, count = 0; /* of tiles; of residuals in the box */
-  const auto put_piece = [&](float(&sum)[N / 2], int i, int piece) {
-    const int place = place_of(piece, pieces), of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
-    const bool frees = second.residual && place_of(piece + 1, pieces); /* the last residual may come to where the operand lies */
-    const int mine = place * CONSUMERS + me;
-    const ptx_shared to = boxes + mine * box_bytes;
-    const channel_pair c = channels_of(second, piece * WGMMA_M, second_k);
-    if (frees) ptx_wgmma_wait<0>();
-    if (stores && place == 0) ptx_bulk_wait_read<0>(); /* the box is on its way no more */
-    if (second.residual) ptx_mbarrier_wait(of_place.full + 8 * mine, place ? turn / CONSUMERS & 1 : count++ & 1);
-    ptx_bar_sync(2 + me, THREADS);
-    if (stores && frees) ptx_mbarrier_arrive(of_place.empty + 8 * (CONSUMERS + me));
-    put_finished<N, false>(sum, c, second, to);
-    ptx_fence_proxy_async();
-    ptx_bar_sync(2 + me, THREADS); /* the results are there */
-    if (!stores) return;
-    ptx_tensor_store(&results, {piece * WGMMA_M, 0, row, of_p * t.images}, to);
-    ptx_bulk_commit();
-    if (!second.residual || frees) return;
-    if (place) ptx_bulk_wait_read<1>(); /* the box, of the piece before */
-    else ptx_bulk_wait_read<0>();
-    ptx_mbarrier_arrive(of_place.empty + 8 * me);
-  };
-  for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, turn++, s = next_slot(s, t.stages)) {
-    if (turn % CONSUMERS != me) continue;
-    const ptx_shared pixels = stages + s.stage * t.stage;
-    ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
-    ptx_mbarrier_wait(filters_there, 0);
-    float sum[2][1][N / 2]; /* of a pair of pieces */
-    multiply<true>(sum[0], filters, pixels);
-    int column = 1, at = 0; /* of the tap: its column, and where its pixels begin */
-    for (int tap = 1; tap < taps; tap++, column++) {
-      at += p.dil_w;
-      if (column == p.S) column = 0, at += p.dil_h * t.pitch - p.S * p.dil_w;
-      if (turn < CONSUMERS) ptx_mbarrier_wait(filters_there + 8 * tap, 0);
-      multiply<false>(sum[0], filters + tap * TAP, pixels + at * ROW);
-    }
-    ptx_wgmma_wait<0>();
-    if (stores) ptx_bulk_wait_read<0>(); /* the results before are on their way no more */
-    ptx_bar_sync(2 + me, THREADS);
-    if (stores) ptx_mbarrier_arrive(r.empty + 8 * s.stage); /* nobody reads the halo tile any more */
-    put_results<N, false, false>(sum[0][0], narrow, first, between);
-    ptx_fence_proxy_async();
-    ptx_bar_sync(2 + me, THREADS); /* what lies between is there */
-    ptx_mbarrier_wait(next_there, 0);
-    for (int piece = 0; piece < pieces; piece += 2) { /* a pair: the second's products while the first's results are finished */
-      const bool two = piece + 1 < pieces;
-      multiply<true>(sum[0], next_filters + piece * TAP, between);
-      multiply<true>(sum[1], next_filters + (piece + two) * TAP, between);
-      ptx_wgmma_wait<1>();
-      put_piece(sum[0][0], i, piece);
-      ptx_wgmma_wait<0>();
-      if (two) put_piece(sum[1][0], i, piece + 1);
-    }
+  __syncthreads();           /* barriers and zeros are there */
+  ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
+
+  if (role == 0) {
+    ptx_setmaxnreg_dec<24>();
+    if (threadIdx.x % 32 != 0) return;
+    if (warp == 0) bring_tiles(p, t, at, pieces, halo_bytes, &halos, &first_filters, &second_filters);
+    else if (warp <= WIDENERS && second.residual) bring_residuals(t, at, pieces, warp - 1, box_bytes, result_bytes, &residuals);
+  } else if (role <= WINDOWS) {
+    ptx_setmaxnreg_inc<112>();
+    window_tiles<N>(p, t, at, first, role - 1, box_bytes);
+  } else {
+    ptx_setmaxnreg_inc<112>();
+    widen_tiles<N>(t, at, second, second_k, role - 1 - WINDOWS, box_bytes, &results);
   }
-  if (stores) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
 }
 
 /* ---------------------------------------------------------------- host */
@@ -240,7 +272,7 @@ static cudaError_t launch_chain(const conv_plan *plan, const conv_buffers *each,
   if (!status) status = map_at(&residuals, &mine->results, mine->second.residual ? (void *)b->residual : b->y);
   if (!status) status = map_at(&results, &mine->results, b->y);
   if (status) return status;
-  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->kernel,
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(ALL), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->kernel,
                        mine->problem, mine->second_k, mine->cut, finish_of(&mine->first, a->scale, a->bias), finish_of(&mine->second, b->scale, b->bias),
                        mine->box_bytes, halos, first_filters, second_filters, residuals, results);
 }
@@ -248,7 +280,7 @@ static cudaError_t launch_chain(const conv_plan *plan, const conv_buffers *each,
 static void facts_chain(const conv_chain *chain, const conv_plan *plan, chain_facts *facts) {
   (void)chain;
   const chain_plan *mine = plan_data<chain_plan>(plan);
-  *facts = {(const void *)mine->kernel, mine->blocks, BLOCK, mine->shared, mine->cut.tiles, 0};
+  *facts = {(const void *)mine->kernel, mine->blocks, ALL, mine->shared, mine->cut.tiles, 0};
 }
 
 static double growth_chain(const conv_chain *chain, int index, bool random) { return growth_steps(&chain->operation[index].problem, random); }
