@@ -6,7 +6,7 @@
 extern const kernel_source sources_06[]; /* written when the step is built */
 extern const conv_kernel wmma_fprop, mma_fprop, wgmma_fprop, tma_fprop, roles_fprop, persistent_fprop, resident_fprop, stream_window_fprop, stream_window_dgrad,
     few_fprop, split_dgrad, resident_dgrad, persistent_dgrad, dense_wgrad, strided_dgrad, window_wgrad, pair_wgrad, toeplitz_fprop, toeplitz_dgrad,
-    tensor_wgrad, first_fprop, first_wgrad, groups_fprop, groups_dgrad, groups_wgrad, patches_fprop, patches_dgrad, patches_wgrad;
+    tensor_wgrad, first_fprop, first_wgrad, groups_fprop, groups_dgrad, groups_wgrad, patches_fprop, patches_dgrad, patches_wgrad, direct_fprop;
 
 static bool depthwise(const conv_problem *p) { return p->groups > 1 && p->groups == p->C; }
 
@@ -78,7 +78,7 @@ static const conv_kernel *const kernels[] = {&wmma_fprop,       &mma_fprop,     
                                              &resident_fprop,   &stream_window_fprop, &few_fprop,     &resident_dgrad, &stream_window_dgrad, &split_dgrad,
                                              &persistent_dgrad, &strided_dgrad,       &dense_wgrad,   &window_wgrad,   &pair_wgrad,          &toeplitz_fprop,
                                              &toeplitz_dgrad,   &tensor_wgrad,        &first_fprop,   &first_wgrad,    &groups_fprop,        &groups_dgrad,
-                                             &groups_wgrad,     &patches_fprop,       &patches_dgrad, &patches_wgrad};
+                                             &groups_wgrad,     &patches_fprop,       &patches_dgrad, &patches_wgrad,  &direct_fprop};
 static const conv_choice rule[] = {
     {&groups_fprop, few_products, "depthwise: 3x3 with a stride, or 1800 pixels and taps of 64 channels at most for each multiprocessor: where it can"},
     {&toeplitz_fprop, not_narrow, "depthwise: filters above 3x3, or more than 14 columns"},

@@ -285,14 +285,6 @@ typedef struct tensor_wgrad_launch {
   bool early;
 } tensor_wgrad_launch;
 
-/* Whether the kernel does wait for the one before it, and may begin early: where it was compiled for 9.0 and up. */
-static cudaError_t kernel_waits(const void *kernel, bool *waits) {
-  cudaFuncAttributes about = {};
-  const cudaError_t status = cudaFuncGetAttributes(&about, kernel);
-  *waits = about.ptxVersion >= 90;
-  return status;
-}
-
 static const char *plan_wgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
   const conv_problem *p = &o->problem;
   if (p->C != p->groups || p->K != p->groups) return "not depthwise: C, K and groups differ";

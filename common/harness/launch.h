@@ -37,3 +37,11 @@ template <class... P, class... A> static cudaError_t launch_kernel(const kernel_
   if (status) cudaGetLastError(); /* is returned here, and not to be found by the next launch */
   return status;
 }
+
+/* Whether the kernel does wait for the one before it, and may begin early: where it was compiled for 9.0 and up. */
+static inline cudaError_t kernel_waits(const void *kernel, bool *waits) {
+  cudaFuncAttributes about = {};
+  const cudaError_t status = cudaFuncGetAttributes(&about, kernel);
+  *waits = about.ptxVersion >= 90;
+  return status;
+}

@@ -1,0 +1,132 @@
+/* 06x: depthwise layers with few outputs: the shortest way.
+ *
+ * Terms:    latency-bound kernels, thread-level parallelism, programmatic dependent launch.
+ * Idea:     with one image a depthwise layer is over in 3 us, of which 2 are the launch, one way from memory and one way back. Whatever comes in between is too much: 06p's
+ *           matrices and its ring of rows, 06u's diagonals, 04g's strips, on which a thread walks down the image and waits at every row. So nothing is shared, nobody waits for
+ *           anybody, and nobody walks: a thread has four channels of two neighbouring pixels, asks at once for all that lies under their windows, multiplies, and stores.
+ * Cost:     what neighbours have in common is asked for by each of them: a pixel SIZE times from L1 or L2, or less, where a thread has several rows. Four channels are 8 bytes, and
+ *           a warp's requests are 256 bytes side by side.
+ * Change:   against 04g no strip; four channels for two, which are few registers for a 3 x 3 or 5 x 5 filter, but half as many requests; it begins early (docs/06_launch.md).
+ * Expect:   (before anything ran) 3 x 3, one image, 192 channels, 28 x 28: 18,816 threads, 0.7 us to launch, 0.9 for pixels from DRAM, 300 instructions of one or two warps a scheduler, 0.3, and
+ *           0.6 to store: 2.5 us, where 06u takes 3.9 and 06p 4.9. 5 x 5: 3.2. With many images the requests decide: 12 of 8 bytes for two outputs, 36 with four rows for eight.
+ * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. 3 x 3 and 5 x 5, stride 1 or 2, no dilation; C = K = groups, a multiple of 4. */
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <stdio.h>
+
+#include "04_constant_filter/depthwise.h"
+#include "common/harness/launch.h"
+#include "common/ptx/grid.cuh"
+
+enum { THREADS = 128, COLS = 2 /* of a thread */, QUAD = 4 /* channels */ };
+
+/* Four channels of a pixel: eight bytes. */
+typedef struct __align__(8) quad {
+  __half2 low, high;
+}
+quad;
+
+static __device__ __forceinline__ void to_floats(float (&v)[QUAD], const quad &four) {
+  const float2 low = __half22float2(four.low), high = __half22float2(four.high);
+  v[0] = low.x, v[1] = low.y, v[2] = high.x, v[3] = high.y;
+}
+
+/* A thread: ROWS rows of COLS columns of four channels of y. */
+template <int SIZE, int STRIDE, int ROWS>
+__global__ void __launch_bounds__(THREADS) direct_kernel(conv_problem p, const quad *__restrict__ x, const quad *__restrict__ w, quad *__restrict__ y) {
+  constexpr int TAPS = SIZE * SIZE, WIDTH = (COLS - 1) * STRIDE + SIZE, HEIGHT = (ROWS - 1) * STRIDE + SIZE; /* what lies under my windows */
+  if (threadIdx.x == 0) ptx_griddepcontrol_launch_dependents();                                              /* the next kernel may begin */
+  const int quads = p.C / QUAD, tiles_q = (p.Q + COLS - 1) / COLS, tiles_p = (p.P + ROWS - 1) / ROWS;
+  const int task = blockIdx.x * THREADS + threadIdx.x, mine = task % quads; /* neighbouring threads: neighbouring channels */
+  const int first_q = task / quads % tiles_q * COLS, first_p = task / quads / tiles_q % tiles_p * ROWS, n = task / quads / tiles_q / tiles_p;
+  const int first_h = first_p * STRIDE - p.pad_top, first_w = first_q * STRIDE - p.pad_left;
+  ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
+  if (n >= p.N) return;
+
+  float filter[TAPS][QUAD]; /* of a channel all taps side by side: four halves at once, of whatever tap and channel */
+#pragma unroll
+  for (int i = 0; i < TAPS; i++) {
+    float four[QUAD];
+    to_floats(four, w[mine * TAPS + i]);
+#pragma unroll
+    for (int j = 0; j < QUAD; j++) filter[(i * QUAD + j) % TAPS][(i * QUAD + j) / TAPS] = four[j];
+  }
+  float sum[ROWS][COLS][QUAD] = {};
+#pragma unroll
+  for (int h = 0; h < HEIGHT; h++) {
+    const int in_h = first_h + h;
+    float row[WIDTH][QUAD];
+#pragma unroll
+    for (int j = 0; j < WIDTH; j++) {
+      const int in_w = first_w + j;
+      const bool inside = in_h >= 0 && in_h < p.H && in_w >= 0 && in_w < p.W;
+      to_floats(row[j], inside ? x[((n * p.H + in_h) * p.W + in_w) * quads + mine] : quad{__float2half2_rn(0), __float2half2_rn(0)});
+    }
+#pragma unroll
+    for (int k = 0; k < ROWS; k++) {
+      const int r = h - k * STRIDE; /* of the window of row k */
+      if (r < 0 || r >= SIZE) continue;
+#pragma unroll
+      for (int q = 0; q < COLS; q++)
+#pragma unroll
+        for (int s = 0; s < SIZE; s++)
+#pragma unroll
+          for (int c = 0; c < QUAD; c++) sum[k][q][c] += row[q * STRIDE + s][c] * filter[r * SIZE + s][c];
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < ROWS; k++)
+#pragma unroll
+    for (int q = 0; q < COLS; q++) {
+      if (first_p + k >= p.P || first_q + q >= p.Q) continue;
+      y[((n * p.P + first_p + k) * p.Q + first_q + q) * quads + mine] = {__floats2half2_rn(sum[k][q][0], sum[k][q][1]),
+                                                                         __floats2half2_rn(sum[k][q][2], sum[k][q][3])};
+    }
+}
+
+/* ---------------------------------------------------------------- host */
+
+typedef void (*direct_t)(conv_problem p, const quad *x, const quad *w, quad *y);
+
+/* The kernels: size of the filter, stride, rows of a thread. */
+typedef struct direct_row {
+  int size, stride, rows;
+  direct_t kernel;
+} direct_row;
+#define ROW_OF(SIZE, STRIDE, ROWS) \
+  { SIZE, STRIDE, ROWS, direct_kernel<SIZE, STRIDE, ROWS> }
+static const direct_row table[] = {ROW_OF(3, 1, 1), ROW_OF(3, 1, 4), ROW_OF(3, 2, 1), ROW_OF(3, 2, 2),
+                                   ROW_OF(5, 1, 1), ROW_OF(5, 1, 2), ROW_OF(5, 2, 1), ROW_OF(5, 2, 2)};
+
+/* What a launch needs. */
+typedef struct direct_launch {
+  const direct_row *row;
+  int blocks;
+  bool early;
+} direct_launch;
+
+static int64_t threads_of(const conv_problem *p, int rows) { return (int64_t)p->N * ((p->P + rows - 1) / rows) * ((p->Q + COLS - 1) / COLS) * (p->C / QUAD); }
+
+static const char *plan_direct(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  if (p->C != p->groups || p->K != p->groups) return "not depthwise: C, K and groups differ";
+  if (p->C % QUAD != 0) return "C is no multiple of 4";
+  const char *why = plain_unsupported(p, device);
+  if (why) return why;
+  direct_launch *l = plan_data<direct_launch>(plan);
+  for (const direct_row &row : table) /* several rows a thread where there are threads enough: as many as a multiprocessor holds at a time */
+    if (is_square(p, row.size, row.stride) && (!l->row || threads_of(p, row.rows) >= (int64_t)1024 * device->sm_count)) l->row = &row;
+  if (!l->row) return "not 3x3 or 5x5 with stride 1 or 2 and no dilation";
+  l->blocks = (int)((threads_of(p, l->row->rows) + THREADS - 1) / THREADS);
+  snprintf(plan->words, sizeof plan->words, "%d row%s of %d pixels a thread", l->row->rows, l->row->rows > 1 ? "s" : "", COLS);
+  const cudaError_t status = kernel_waits((const void *)l->row->kernel, &l->early);
+  return status ? plan_failed(plan, status) : NULL;
+}
+
+static cudaError_t launch_direct(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const direct_launch *l = plan_data<direct_launch>(plan);
+  return launch_kernel({.grid = dim3(l->blocks), .block = dim3(THREADS), .stream = stream, .early = l->early}, l->row->kernel, plan->operation.problem,
+                       (const quad *)b->x, (const quad *)b->w, (quad *)b->y);
+}
+
+NHWC_ROW(direct_fprop, "06x", "depthwise, fp16: nothing shared, nobody waits", PASS_FPROP, 53, plan_direct, launch_direct, plain_growth_fprop);
