@@ -67,6 +67,13 @@ plant stream_last $stream '/^      }$/{n;s/^      __syncwarp\(\);$//}' race 'nex
 # What several kernels include.
 stages='--kernel 05f --pass fprop --shape mb1ic16ih8oc16kh3ph1'
 plant gather_outside 05_im2col_gemm/gather.h@05_im2col_gemm/f_split.cu 's/in_w \+ s \* p.dil_w < 0 \|\| //' result '' '05f: windows that begin left of the image' "$stages"
+# 05k where it has no tables: the filter is too large for them.
+compared='--kernel 05k --pass wgrad --shape mb1ic2ih18oc2kh17ph8'
+pixels=05_im2col_gemm/k_wgrad.cu
+plant pixels_right $pixels '' none '' '05k as it is, without tables' "$compared"
+plant pixels_above $pixels 's/h \+ column.y >= \(unsigned\)/(int)(h + column.y) >= /' out-of-bounds 'ptx_cp_async<4>(b_to' '05k: windows that begin above the image' "$compared"
+plant pixels_left $pixels 's/w \+ (window_column.* LANES\]) >= \(unsigned\)/(int)(w + \1) >= /' result '' '05k: windows that begin left of the image' "$compared"
+plant pixels_beyond $pixels 's/p.H \+ p.pad_top (.. below any image)/p.H \1/' out-of-bounds 'ptx_cp_async<4>(b_to' '05k: columns past the last, of windows that begin above' "$compared"
 # Winograd's kernels begin before the one before them has ended, and wait for it.
 early='--kernel 05l --pass fprop --shape mb1ic16ih8oc16kh3ph1'
 winograd=05_im2col_gemm/l_winograd.cu
