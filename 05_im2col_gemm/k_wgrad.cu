@@ -31,8 +31,8 @@ typedef struct output {
 /* A block of 2 BM threads: BM filters of a group x BN columns; slice blockIdx.y of their sums. TABLES: what of a window lies outside is looked up, else
  * worked out. */
 template <int BM, bool TABLES>
-__global__ void __launch_bounds__(2 * BM, 256 / BM)
-    wgrad_kernel(conv_problem p, int slice_steps, const float *__restrict__ x, const float *__restrict__ dy, output out) {
+static __device__ __forceinline__ void multiply(const conv_problem &p, int slice_steps, const float *__restrict__ x, const float *__restrict__ dy,
+                                                const output &out) {
   constexpr int THREADS = 2 * BM, PITCH = BM + 4, FLOATS = BK * (PITCH + B_PITCH), LANES = THREADS / COPY_K, A_COPIES = BM / LANES, B_COPIES = BN / LANES;
   static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && THREADS == BM / TM * (BN / TN), "a thread has TM x TN sums");
   extern __shared__ float4 shared[];
@@ -132,6 +132,19 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM)
   }
 }
 
+template <int BM>
+__global__ void __launch_bounds__(2 * BM, 256 / BM)
+    wgrad_kernel(conv_problem p, int slice_steps, const float *__restrict__ x, const float *__restrict__ dy, output out) {
+  multiply<BM, true>(p, slice_steps, x, dy, out);
+}
+
+/* Any filter, any image. */
+template <int BM>
+__global__ void __launch_bounds__(2 * BM, 256 / BM)
+    any_wgrad_kernel(conv_problem p, int slice_steps, const float *__restrict__ x, const float *__restrict__ dy, output out) {
+  multiply<BM, false>(p, slice_steps, x, dy, out);
+}
+
 /* dw = the sum of all slices, first to last. A thread: one element. */
 __global__ void __launch_bounds__(SUM_THREADS) add_filter_slices_kernel(conv_problem p, int slices, const float *__restrict__ parts, float *__restrict__ dw) {
   const int columns = p.C / p.groups * p.R * p.S, row = (columns + 3) / 4 * 4, i = blockIdx.x * SUM_THREADS + threadIdx.x, k = i / columns;
@@ -177,7 +190,7 @@ typedef struct instance {
 } instance;
 
 static const instance instances[] = {
-    {64, true, wgrad_kernel<64, true>}, {128, true, wgrad_kernel<128, true>}, {64, false, wgrad_kernel<64, false>}, {128, false, wgrad_kernel<128, false>}};
+    {64, true, wgrad_kernel<64>}, {128, true, wgrad_kernel<128>}, {64, false, any_wgrad_kernel<64>}, {128, false, any_wgrad_kernel<128>}};
 
 typedef struct gemm_plan {
   const instance *row;

@@ -59,6 +59,13 @@ plant coalesced_q 02_coalesced/a_coalesced.cu 's/out_q = i % p.Q; .*/out_q = i %
 plant coalesced_w 02_coalesced/a_coalesced.cu 's/w\[\(\(k \* group_c \+ c\) \* p.R \+ r\) \* p.S \+ s\]/w[((k * group_c + c) * p.S + s) * p.R + r]/' result '' '02a: r and s of the filter swapped'
 plant warp_lane 02_coalesced/b_warp_wgrad.cu 's/if \(lane == 0\) dw/if (lane == 1) dw/' result '' '02b: the wrong lane stores'
 plant warp_tail 02_coalesced/b_warp_wgrad.cu 's/pixel < p.P \* p.Q; pixel/pixel <= p.P * p.Q; pixel/' out-of-bounds 'sum += dy' '02b: one pixel too many'
+odd='--kernel 04m --shape g3mb2ic3ih6oc6kh3ph1'
+channels=04_constant_filter/m_any_channels.cu
+plant channels_right $channels '' none '' '04m as it is' "$odd"
+plant channels_right_edge $channels 's/in_w >= p.W\) continue/in_w > p.W) continue/' out-of-bounds 'sum += ' '04m: one pixel too far right' "$odd"
+plant channels_filters $channels 's/c = k \/ \(p.K \/ p.C\);/c = k % p.C;/' result '' '04m: the filters of a channel do not lie side by side' "$odd"
+plant channels_window $channels 's/ \|\| from_h % p.stride_h != 0//' result '' '04m: rows between the windows' '--kernel 04m --shape g3mb2ic3ih6oc3oh3kh3sh2ph1'
+plant channels_parts $channels 's/part < part_count; part\+\+/part <= part_count; part++/' out-of-bounds 'sum += parts' '04m: one part too many' "$odd"
 # A block that multiplies several tiles prepares the next one where its warp's sums were exchanged. One multiprocessor has four places, this layer 7 tiles.
 several='--kernel 05g --pass fprop --shape mb16ic4ih7oc64kh1'
 stream=05_im2col_gemm/g_stream.cu
