@@ -9,8 +9,10 @@
  *           pixels COPY_K at a time; both matrices have to be turned now, dy as w was.
  * Gather:   a pixel knows where its window begins, and which of the window's rows and columns lie outside the image: two tables, by p and by q.
  *           A column knows how far it lies from there, and its row and column, as bits: the table of 05d, for the BN columns of the tile.
+ *           A word has 30 such bits, and the tables share a block's memory with the tiles. For larger filters and images a column knows its row and
+ *           column as numbers, each added to where the window begins and compared with the image: some four instructions more a copy.
  * Expect:   as 05e, less the slices: on that layer 52 of them write and read 295 KB each, 30 MB, of which L2 keeps most.
- * Sizes:    R + S up to 30 (the bits), P + Q up to 2000 (the tables).
+ * Sizes:    any; tables for R + S up to 30 (the bits) and P + Q up to 2000 (the memory).
  * Passes:   wgrad. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
 
@@ -26,16 +28,18 @@ typedef struct output {
   int row;
 } output;
 
-/* A block of 2 BM threads: BM filters of a group x BN columns; slice blockIdx.y of their sums. */
-template <int BM>
-__global__ void __launch_bounds__(2 * BM, 256 / BM)
-    wgrad_kernel(conv_problem p, int slice_steps, const float *__restrict__ x, const float *__restrict__ dy, output out) {
+/* A block of 2 BM threads: BM filters of a group x BN columns; slice blockIdx.y of their sums. TABLES: what of a window lies outside is looked up, else
+ * worked out. */
+template <int BM, bool TABLES>
+static __device__ __forceinline__ void multiply(const conv_problem &p, int slice_steps, const float *__restrict__ x, const float *__restrict__ dy,
+                                                const output &out) {
   constexpr int THREADS = 2 * BM, PITCH = BM + 4, FLOATS = BK * (PITCH + B_PITCH), LANES = THREADS / COPY_K, A_COPIES = BM / LANES, B_COPIES = BN / LANES;
   static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && THREADS == BM / TM * (BN / TN), "a thread has TM x TN sums");
   extern __shared__ float4 shared[];
   float *buffers = (float *)shared;                                   /* two of: [BK][PITCH] of dy, [BK][B_PITCH] of the columns */
-  int2 *table = (int2 *)(buffers + 2 * FLOATS);                       /* [BN] of { offset, bits } */
+  int2 *table = (int2 *)(buffers + 2 * FLOATS);                       /* [BN] of { offset, TABLES ? bits : row of the window } */
   int *row_bits = (int *)(table + BN), *column_bits = row_bits + p.P; /* [P], [Q]: what of a window lies outside */
+  int *window_column = row_bits;                                      /* [BN], in their place: column of the window */
 
   const int group_c = p.C / p.groups, group_k = p.K / p.groups, tiles_k = (group_k + BM - 1) / BM, columns = group_c * p.R * p.S;
   const int group = blockIdx.x / tiles_k % p.groups, first_k = blockIdx.x % tiles_k * BM, first_column = blockIdx.x / tiles_k / p.groups * BN;
@@ -44,9 +48,11 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM)
 
   for (int i = thread; i < BN; i += THREADS) {
     const int column = first_column + i, c = column / (p.R * p.S), r = column / p.S % p.R, s = column % p.S;
-    table[i] = make_int2(c * plane + r * p.dil_h * p.W + s * p.dil_w, column < columns ? 1 << r | 1 << (p.R + s) : 1 << NO_COLUMN);
+    const int offset = c * plane + r * p.dil_h * p.W + s * p.dil_w;
+    if constexpr (TABLES) table[i] = make_int2(offset, column < columns ? 1 << r | 1 << (p.R + s) : 1 << NO_COLUMN);
+    else table[i] = make_int2(offset, column < columns ? r * p.dil_h : p.H + p.pad_top /* below any image */), window_column[i] = s * p.dil_w;
   }
-  for (int i = thread; i < p.P + p.Q; i += THREADS) {
+  for (int i = thread; TABLES && i < p.P + p.Q; i += THREADS) {
     int bits = 0;
     if (i < p.P) {
       for (int r = 0; r < p.R; r++)
@@ -72,12 +78,22 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM)
   const ptx_shared stage = ptx_shared_address(buffers);
   const auto copy = [&](int to, int row) {
     const ptx_shared a_to = stage + 4 * (to + (row + my_l) * PITCH + my_lane), b_to = stage + 4 * (to + BK * PITCH + (row + my_l) * B_PITCH + my_lane);
-    const int missing = pixels_left > 0 ? row_bits[out_p] | column_bits[out_q] | 1 << NO_COLUMN : -1;
-    int2 column[B_COPIES];
+    if constexpr (TABLES) {
+      const int missing = pixels_left > 0 ? row_bits[out_p] | column_bits[out_q] | 1 << NO_COLUMN : -1;
+      int2 column[B_COPIES];
 #pragma unroll
-    for (int i = 0; i < B_COPIES; i++) column[i] = table[my_lane + i * LANES];
+      for (int i = 0; i < B_COPIES; i++) column[i] = table[my_lane + i * LANES];
 #pragma unroll
-    for (int i = 0; i < B_COPIES; i++) ptx_cp_async<4>(b_to + 4 * i * LANES, b_from + column[i].x, column[i].y & missing);
+      for (int i = 0; i < B_COPIES; i++) ptx_cp_async<4>(b_to + 4 * i * LANES, b_from + column[i].x, column[i].y & missing);
+    } else {
+      const unsigned h = out_p * p.stride_h - p.pad_top, w = out_q * p.stride_w - p.pad_left; /* negative: beyond any image */
+#pragma unroll 2
+      for (int i = 0; i < B_COPIES; i++) { /* all at once would take more registers than there are */
+        const int2 column = table[my_lane + i * LANES];
+        ptx_cp_async<4>(b_to + 4 * i * LANES, b_from + column.x,
+                        pixels_left <= 0 || h + column.y >= (unsigned)p.H || w + window_column[my_lane + i * LANES] >= (unsigned)p.W);
+      }
+    }
 #pragma unroll
     for (int i = 0; i < A_COPIES; i++) ptx_cp_async<4>(a_to + 4 * i * LANES, a_from + a_row[i], pixels_left <= 0);
     pixels_left -= COPY_K;
@@ -116,6 +132,19 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM)
   }
 }
 
+template <int BM>
+__global__ void __launch_bounds__(2 * BM, 256 / BM)
+    wgrad_kernel(conv_problem p, int slice_steps, const float *__restrict__ x, const float *__restrict__ dy, output out) {
+  multiply<BM, true>(p, slice_steps, x, dy, out);
+}
+
+/* Any filter, any image. */
+template <int BM>
+__global__ void __launch_bounds__(2 * BM, 256 / BM)
+    any_wgrad_kernel(conv_problem p, int slice_steps, const float *__restrict__ x, const float *__restrict__ dy, output out) {
+  multiply<BM, false>(p, slice_steps, x, dy, out);
+}
+
 /* dw = the sum of all slices, first to last. A thread: one element. */
 __global__ void __launch_bounds__(SUM_THREADS) add_filter_slices_kernel(conv_problem p, int slices, const float *__restrict__ parts, float *__restrict__ dw) {
   const int columns = p.C / p.groups * p.R * p.S, row = (columns + 3) / 4 * 4, i = blockIdx.x * SUM_THREADS + threadIdx.x, k = i / columns;
@@ -129,8 +158,6 @@ __global__ void __launch_bounds__(SUM_THREADS) add_filter_slices_kernel(conv_pro
 /* ---------------------------------------------------------------- host */
 
 static const char *unsupported(const conv_problem *p, const conv_device *device) {
-  if (p->R + p->S > NO_COLUMN) return "R + S exceeds 30";
-  if (p->P > MOST_TABLE || p->Q > MOST_TABLE - p->P) return "P + Q exceeds 2000";
   const char *why = plain_unsupported(p, device);
   if (why) return why;
   const double before = (double)p->pad_top * p->W + p->pad_left, strides = (double)p->P * p->stride_h * p->W + ((double)p->Q + (int)COPY_K) * p->stride_w;
@@ -138,6 +165,8 @@ static const char *unsupported(const conv_problem *p, const conv_device *device)
              ? "x, with its padding or over all strides, has 2^31 elements or more (offsets are 32-bit)"
              : NULL;
 }
+
+static bool fits_tables(const conv_problem *p) { return p->R + p->S <= NO_COLUMN && p->P <= MOST_TABLE && p->Q <= MOST_TABLE - p->P; }
 
 static int columns_of(const conv_problem *p) { return p->C / p->groups * p->R * p->S; }
 
@@ -156,10 +185,12 @@ static matrix_product product_of(const conv_problem *p) {
 
 typedef struct instance {
   int bm;
+  bool tables;
   void (*kernel)(conv_problem p, int slice_steps, const float *x, const float *dy, output out);
 } instance;
 
-static const instance instances[] = {{64, wgrad_kernel<64>}, {128, wgrad_kernel<128>}};
+static const instance instances[] = {
+    {64, true, wgrad_kernel<64>}, {128, true, wgrad_kernel<128>}, {64, false, any_wgrad_kernel<64>}, {128, false, any_wgrad_kernel<128>}};
 
 typedef struct gemm_plan {
   const instance *row;
@@ -173,13 +204,13 @@ static const char *plan_cut(conv_plan *plan, const matrix_product *g, split s) {
   const conv_problem *p = &plan->operation.problem;
   const int columns = columns_of(p);
   const instance *row = instances;
-  while (row->bm != s.bm) row++; /* there is one */
+  while (row->bm != s.bm || row->tables != fits_tables(p)) row++; /* there is one */
   gemm_plan *mine = plan_data<gemm_plan>(plan);
   *mine = {.row = row,
            .cut = s,
            .blocks = dim3((columns + BN - 1) / BN * p->groups * ((g->rows + s.bm - 1) / s.bm), s.slices),
            .adders = (p->K * columns + SUM_THREADS - 1) / SUM_THREADS,
-           .shared = (size_t)(2 * BK * (s.bm + 4 + B_PITCH)) * sizeof(float) + BN * sizeof(int2) + (size_t)(p->P + p->Q) * sizeof(int)};
+           .shared = (size_t)(2 * BK * (s.bm + 4 + B_PITCH)) * sizeof(float) + BN * sizeof(int2) + (size_t)(row->tables ? p->P + p->Q : (int)BN) * sizeof(int)};
   plan->workspace_bytes = split_bytes(g, &s);
   tile_words(plan, s.bm, BN, s.slices, (int64_t)mine->blocks.x * s.slices);
   return NULL;

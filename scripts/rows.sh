@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The runs behind the tables of steps 06 and 07: a name is a file in docs/results/<gpu>/, made on a GPU with cuDNN beside every row. Everything is verified in the run that
+# The runs behind the tables of steps 06 and 07, and step 05 on other networks: a name is a file in docs/results/<gpu>/, made on a GPU with cuDNN beside every row. Everything is verified in the run that
 # times it. Rows go to build/rows/NAME.csv; a figure of ours is the median of three such runs.
 # usage: scripts/rows.sh [--list] NAME...      after make BACKEND=cuda all
 set -u
@@ -26,6 +26,23 @@ backward-06 | 06 | --suite resnet50 --batch 32 --pass wgrad --kernel auto
 backward-06 | 06 | --suite resnet50 --batch 256 --pass wgrad --kernel auto
 held-06 | 06 | --suite held_training --kernel auto --search-seconds 4
 held-few | 06 | --suite held_few --kernel auto --search-seconds 4
+held-fp32 | 05 | --suite held_fp32 --pass fprop --kernel auto --search-seconds 4
+held-fp32 | 05 | --suite held_fp32 --pass dgrad --kernel auto --search-seconds 4
+held-fp32 | 05 | --suite held_fp32 --pass wgrad --kernel auto --search-seconds 4
+fresh-fp32 | 05 | --suite fresh_fp32 --pass fprop --kernel auto --search-seconds 4
+fresh-fp32 | 05 | --suite fresh_fp32 --pass dgrad --kernel auto --search-seconds 4
+fresh-fp32 | 05 | --suite fresh_fp32 --pass wgrad --kernel auto --search-seconds 4
+vgg16-fp32 | 05 | --suite vgg16 --pass fprop --kernel auto --search-seconds 4
+vgg16-fp32 | 05 | --suite vgg16 --pass dgrad --kernel auto --search-seconds 4
+vgg16-fp32 | 05 | --suite vgg16 --pass wgrad --kernel auto --search-seconds 4
+resnext-fp32 | 05 | --suite resnext --pass fprop --kernel auto --search-seconds 4
+resnext-fp32 | 05 | --suite resnext --pass dgrad --kernel auto --search-seconds 4
+resnext-fp32 | 05 | --suite resnext --pass wgrad --kernel auto --search-seconds 4
+resnet50-fp32 | 05 | --suite resnet50 --batch 1 --pass fprop --kernel auto --search-seconds 4
+resnet50-fp32 | 05 | --suite resnet50 --batch 1 --pass dgrad --kernel auto --search-seconds 4
+resnet50-fp32 | 05 | --suite resnet50 --batch 1 --pass wgrad --kernel auto --search-seconds 4
+held-depthwise | 06 | --suite held_depthwise_fp16 --kernel auto --search-seconds 4
+held-depthwise | 04 | --suite held_depthwise_fp16 --dtype fp16 --kernel auto --search-seconds 4
 channels-06 | 06 | --suite channels --pass fprop --no-cudnn --kernel 06f,06g,06h
 channels-06 | 06 | --suite channels --pass dgrad --no-cudnn --kernel 06g,06h,06j
 transposed-06 | 06 | --suite transposed --pass transposed --kernel auto --search-seconds 4

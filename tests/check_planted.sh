@@ -59,6 +59,13 @@ plant coalesced_q 02_coalesced/a_coalesced.cu 's/out_q = i % p.Q; .*/out_q = i %
 plant coalesced_w 02_coalesced/a_coalesced.cu 's/w\[\(\(k \* group_c \+ c\) \* p.R \+ r\) \* p.S \+ s\]/w[((k * group_c + c) * p.S + s) * p.R + r]/' result '' '02a: r and s of the filter swapped'
 plant warp_lane 02_coalesced/b_warp_wgrad.cu 's/if \(lane == 0\) dw/if (lane == 1) dw/' result '' '02b: the wrong lane stores'
 plant warp_tail 02_coalesced/b_warp_wgrad.cu 's/pixel < p.P \* p.Q; pixel/pixel <= p.P * p.Q; pixel/' out-of-bounds 'sum += dy' '02b: one pixel too many'
+odd='--kernel 04m --shape g3mb2ic3ih6oc6kh3ph1'
+channels=04_constant_filter/m_any_channels.cu
+plant channels_right $channels '' none '' '04m as it is' "$odd"
+plant channels_right_edge $channels 's/in_w >= p.W\) continue/in_w > p.W) continue/' out-of-bounds 'sum += ' '04m: one pixel too far right' "$odd"
+plant channels_filters $channels 's/c = k \/ \(p.K \/ p.C\);/c = k % p.C;/' result '' '04m: the filters of a channel do not lie side by side' "$odd"
+plant channels_window $channels 's/ \|\| from_h % p.stride_h != 0//' result '' '04m: rows between the windows' '--kernel 04m --shape g3mb2ic3ih6oc3oh3kh3sh2ph1'
+plant channels_parts $channels 's/part < part_count; part\+\+/part <= part_count; part++/' out-of-bounds 'sum += parts' '04m: one part too many' "$odd"
 # A block that multiplies several tiles prepares the next one where its warp's sums were exchanged. One multiprocessor has four places, this layer 7 tiles.
 several='--kernel 05g --pass fprop --shape mb16ic4ih7oc64kh1'
 stream=05_im2col_gemm/g_stream.cu
@@ -67,6 +74,13 @@ plant stream_last $stream '/^      }$/{n;s/^      __syncwarp\(\);$//}' race 'nex
 # What several kernels include.
 stages='--kernel 05f --pass fprop --shape mb1ic16ih8oc16kh3ph1'
 plant gather_outside 05_im2col_gemm/gather.h@05_im2col_gemm/f_split.cu 's/in_w \+ s \* p.dil_w < 0 \|\| //' result '' '05f: windows that begin left of the image' "$stages"
+# 05k where it has no tables: the filter is too large for them.
+compared='--kernel 05k --pass wgrad --shape mb1ic2ih18oc2kh17ph8'
+pixels=05_im2col_gemm/k_wgrad.cu
+plant pixels_right $pixels '' none '' '05k as it is, without tables' "$compared"
+plant pixels_above $pixels 's/h \+ column.y >= \(unsigned\)/(int)(h + column.y) >= /' out-of-bounds 'ptx_cp_async<4>(b_to' '05k: windows that begin above the image' "$compared"
+plant pixels_left $pixels 's/w \+ (window_column.* LANES\]) >= \(unsigned\)/(int)(w + \1) >= /' result '' '05k: windows that begin left of the image' "$compared"
+plant pixels_beyond $pixels 's/p.H \+ p.pad_top (.. below any image)/p.H \1/' out-of-bounds 'ptx_cp_async<4>(b_to' '05k: columns past the last, of windows that begin above' "$compared"
 # Winograd's kernels begin before the one before them has ended, and wait for it.
 early='--kernel 05l --pass fprop --shape mb1ic16ih8oc16kh3ph1'
 winograd=05_im2col_gemm/l_winograd.cu

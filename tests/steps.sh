@@ -70,6 +70,10 @@ verified 04 "on depthwise layers in fp32" --suite tests/depthwise --dtype fp32
 ok "$(grep -c 'SKIP 04[jk]' "$log")" "... and 04j and 04k skip nothing"
 verified 04 "on depthwise layers in fp16" --suite tests/depthwise --dtype fp16
 ok "$(grep -c 'SKIP 04[ghi]' "$log")" "... and 04g to 04i skip nothing"
+for shape in g7mb2ic7ih9oc7kh3ph1 g6mb1ic6ih9oc12oh5kh5sh2ph2; do
+  verified 04 "on what 04g to 04i cannot, by the rule" --dtype fp16 --kernel auto --shape $shape
+  ok "$([ "$(grep -c '04m *right' "$log")" -eq 3 ]; echo $?)" "... and it takes 04m"
+done
 verified 06 "on depthwise layers" --suite tests/depthwise
 ok "$([ "$(grep -c '06[pqr] *right' "$log")" -eq 39 ]; echo $?)" "... and 06p, 06q and 06r do the thirteen that they are for"
 verified 06 "on dense layers" --suite hopper --pass fprop
