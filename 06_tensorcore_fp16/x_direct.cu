@@ -40,38 +40,40 @@ __global__ void __launch_bounds__(THREADS) direct_kernel(conv_problem p, const q
   const int task = blockIdx.x * THREADS + threadIdx.x, mine = task % quads; /* neighbouring threads: neighbouring channels */
   const int first_q = task / quads % tiles_q * COLS, first_p = task / quads / tiles_q % tiles_p * ROWS, n = task / quads / tiles_q / tiles_p;
   const int first_h = first_p * STRIDE - p.pad_top, first_w = first_q * STRIDE - p.pad_left;
-  ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
+  __shared__ quad filters[THREADS * TAPS]; /* of the block's channels, as they lie in w: of each channel all taps */
+  ptx_griddepcontrol_wait();               /* what the kernel before wrote is there */
+
+  quad pixels[HEIGHT][WIDTH]; /* all are on their way at once */
+#pragma unroll
+  for (int h = 0; h < HEIGHT; h++)
+#pragma unroll
+    for (int j = 0; j < WIDTH; j++) {
+      const int in_h = first_h + h, in_w = first_w + j;
+      const bool inside = n < p.N && in_h >= 0 && in_h < p.H && in_w >= 0 && in_w < p.W;
+      pixels[h][j] = inside ? x[((n * p.H + in_h) * p.W + in_w) * quads + mine] : quad{__float2half2_rn(0), __float2half2_rn(0)};
+    }
+  const int first = blockIdx.x * THREADS % quads * TAPS; /* the channels begin again where a pixel ends */
+  for (int i = threadIdx.x; i < min(THREADS, quads) * TAPS; i += THREADS) filters[i] = w[(first + i) % (quads * TAPS)];
+  __syncthreads(); /* filters are there */
   if (n >= p.N) return;
 
-  float filter[TAPS][QUAD]; /* of a channel all taps side by side: four halves at once, of whatever tap and channel */
+  const quad *const filter = filters + threadIdx.x % quads * TAPS;
+  float sum[ROWS][COLS][QUAD] = {};
 #pragma unroll
   for (int i = 0; i < TAPS; i++) {
     float four[QUAD];
-    to_floats(four, w[mine * TAPS + i]);
+    to_floats(four, filter[i]);
 #pragma unroll
-    for (int j = 0; j < QUAD; j++) filter[(i * QUAD + j) % TAPS][(i * QUAD + j) / TAPS] = four[j];
-  }
-  float sum[ROWS][COLS][QUAD] = {};
+    for (int f = 0; f < QUAD; f++) {
+      const int c = (i * QUAD + f) / TAPS, tap = (i * QUAD + f) % TAPS; /* what lies there */
 #pragma unroll
-  for (int h = 0; h < HEIGHT; h++) {
-    const int in_h = first_h + h;
-    float row[WIDTH][QUAD];
+      for (int k = 0; k < ROWS; k++)
 #pragma unroll
-    for (int j = 0; j < WIDTH; j++) {
-      const int in_w = first_w + j;
-      const bool inside = in_h >= 0 && in_h < p.H && in_w >= 0 && in_w < p.W;
-      to_floats(row[j], inside ? x[((n * p.H + in_h) * p.W + in_w) * quads + mine] : quad{__float2half2_rn(0), __float2half2_rn(0)});
-    }
-#pragma unroll
-    for (int k = 0; k < ROWS; k++) {
-      const int r = h - k * STRIDE; /* of the window of row k */
-      if (r < 0 || r >= SIZE) continue;
-#pragma unroll
-      for (int q = 0; q < COLS; q++)
-#pragma unroll
-        for (int s = 0; s < SIZE; s++)
-#pragma unroll
-          for (int c = 0; c < QUAD; c++) sum[k][q][c] += row[q * STRIDE + s][c] * filter[r * SIZE + s][c];
+        for (int q = 0; q < COLS; q++) {
+          const quad &pixel = pixels[k * STRIDE + tap / SIZE][q * STRIDE + tap % SIZE];
+          const __half2 pair = c < 2 ? pixel.low : pixel.high;
+          sum[k][q][c] += (c % 2 ? __high2float(pair) : __low2float(pair)) * four[f];
+        }
     }
   }
 #pragma unroll

@@ -4,6 +4,7 @@
  *   build/emu/tools/fusion                                      the chains of 07_fusion/chains.txt
  *   build/emu/tools/fusion mb32ic64ih56oc64kh3ph1+relu mb32ic64ih56oc256kh1+relu */
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +21,14 @@
 static const char help_text[] =
     "usage: fusion [options] [OPERATION...]\n" GRAPH_OPERATION_HELP "Without operations: the chains of a list, with 1, 32 and 256 images each.\n"
     "  --list FILE   the list: a chain a line, without images (default: 07_fusion/chains.txt)\n"
+    "  --images N,.. how many each has (default: 1,32,256)\n"
     "  --seconds S   of a search of cuDNN's plans for one operation (default: 10)\n"
     "  --no-cudnn    time our two ways only\n"
     "  --no-time     count only\n"
     "  --csv FILE    a row for each chain\n"
     "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
 
-enum { MOST_TEXT = 512, WORDS = 8 };
+enum { MOST_TEXT = 512, WORDS = 8, MOST_IMAGES = 8 };
 
 typedef struct session {
   machine m;
@@ -36,7 +38,8 @@ typedef struct session {
   bool timing, cudnn, list;
   output *csv;
   char date[32];
-  int points, right; /* measured; should_fuse() was right, or the two within 3 % */
+  int images[MOST_IMAGES], image_counts; /* of a list's chains */
+  int points, right;                     /* measured; should_fuse() was right, or the two within 3 % */
 } session;
 
 /* One chain, and what was found. */
@@ -191,9 +194,21 @@ static int with_images(const char *word, int images, char text[MOST_TEXT]) {
   return snprintf(text, MOST_TEXT, "%.*smb%d%s", (int)(from - word), word, images, from) < MOST_TEXT ? 0 : 2;
 }
 
-/* All chains of a list, with 1, 32 and 256 images. Returns 0, 1 or 2. */
+/* "1,32,256". Returns 0, or 2 after a line. */
+static int parse_images(const char *text, session *s) {
+  const char *at = text;
+  char *end;
+  for (s->image_counts = 0; s->image_counts < MOST_IMAGES; at = end + 1) {
+    const long images = strtol(at, &end, 10);
+    if (end == at || images < 1 || images > INT_MAX || (*end && *end != ',')) break;
+    s->images[s->image_counts++] = (int)images;
+    if (!*end) return 0;
+  }
+  return fprintf(stderr, "--images: expected at most %d numbers from 1 on, between commas, got \"%s\"\n", MOST_IMAGES, text), 2;
+}
+
+/* All chains of a list, with each number of images. Returns 0, 1 or 2. */
 static int examine_list(session *s, const char *path) {
-  static const int images[] = {1, 32, 256};
   char line[MOST_TEXT], where[PATH_MAX + 32];
   const char *why;
   FILE *in = input_open(path, true, &why);
@@ -208,9 +223,9 @@ static int examine_list(session *s, const char *path) {
     snprintf(where, sizeof where, "%s:%d: ", path, ++number);
     line[strcspn(line, "#\n")] = 0;
     for (char *w = strtok(line, " \t\r"); w && words < WORDS; w = strtok(NULL, " \t\r")) word[words++] = w;
-    for (int i = 0; words > 0 && i < 3 && !status; i++) {
+    for (int i = 0; words > 0 && i < s->image_counts && !status; i++) {
       char *each[WORDS];
-      for (int k = 0; k < words && !status; k++) status = with_images(word[k], images[i], each[k] = text[k]);
+      for (int k = 0; k < words && !status; k++) status = with_images(word[k], s->images[i], each[k] = text[k]);
       if (!status) status = examine(s, where, words, each);
     }
   }
@@ -219,8 +234,9 @@ static int examine_list(session *s, const char *path) {
 }
 
 int main(int argc, char **argv) {
-  enum { LIST = 256, SECONDS, NO_CUDNN, NO_TIME, CSV, HELP };
+  enum { LIST = 256, IMAGES, SECONDS, NO_CUDNN, NO_TIME, CSV, HELP };
   static const struct option table[] = {{"list", required_argument, 0, LIST},
+                                        {"images", required_argument, 0, IMAGES},
                                         {"seconds", required_argument, 0, SECONDS},
                                         {"no-cudnn", no_argument, 0, NO_CUDNN},
                                         {"no-time", no_argument, 0, NO_TIME},
@@ -233,9 +249,11 @@ int main(int argc, char **argv) {
   int option;
   output_start();
   s.timing = s.cudnn = true;
+  parse_images("1,32,256", &s);
   while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
     if (option == HELP) return fputs(help_text, stdout), 0;
     if (option == LIST) list = optarg;
+    if (option == IMAGES && parse_images(optarg, &s)) return 2;
     if (option == CSV) csv = optarg;
     if (option == NO_CUDNN) s.cudnn = false;
     if (option == NO_TIME) s.timing = false;

@@ -6,16 +6,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "common/cudnn/cudnn.h"
 #include "common/files/output.h"
 #include "common/harness/graph_parse.h"
 #include "common/harness/graph_time.h"
+#include "common/harness/report.h"
 
 static const char help_text[] =
     "usage: graph [options] OPERATION...\n" GRAPH_OPERATION_HELP "  --dtype fp32|fp16  of all tensors; fp32 in NCHW, fp16 in NHWC (default: fp32)\n"
     "  --seed N           of the data (default: 1)\n"
     "  --unfused          a kernel for each operation, even where one can do several\n"
     "  --no-time          verify only\n"
+    "  --seconds S        of a search of cuDNN's plans for one operation (default: 10)\n"
+    "  --csv FILE         a row with its kernels and times\n"
     "  --verify WHERE     host or device: where right answers are worked out and compared (default: the GPU that runs the kernels)\n"
     "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
 
@@ -54,62 +59,94 @@ static int verify(conv_graph *g, const graph_plan *plan, uint64_t seed, bool int
   return 0;
 }
 
-static int time_it(const conv_graph *g, const graph_plan *plan, const conv_graph *asked, const machine *m) {
-  graph_figures f;
-  const cudaError_t status = graph_time(g, plan, asked, &(graph_timing){.cudnn = true}, m, &f);
+/* A row: the operations as they were typed, the kernels, and times. */
+static void write_row(FILE *file, char *const word[], int words, const conv_graph *g, const graph_plan *plan, const graph_figures *f, const machine *m) {
+  char date[32], cuda[16], driver[16];
+  const time_t now = time(NULL);
+  strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+  version_text(m->runtime_version, cuda), version_text(m->driver_version, driver);
+  fputs("gpu,driver,cuda,cudnn,date,chain,kernels,us,us_min,cudnn_us,cudnn_plans,floor_us\n", file);
+  csv_text(file, m->device.name);
+  fprintf(file, ",%s,%s,%d,%s,\"", driver, cuda, f->cudnn_us > 0 ? cudnn_version() : 0, date);
+  for (int i = 0; i < words; i++) fprintf(file, "%s%s", i ? " " : "", word[i]);
+  fputs("\",", file);
+  for (int i = 0, count = 0; i < g->operations; i++)
+    if (plan->kernel[i] || plan->chain[i]) fprintf(file, "%s%s", count++ ? " " : "", plan->kernel[i] ? plan->kernel[i]->name : plan->chain[i]->name);
+  fprintf(file, ",%.3f,%.3f,%.3f,", f->us, f->min_us, f->cudnn_us);
+  for (int i = 0; i < words && f->cudnn_us > 0; i++) fprintf(file, "%s%s", i ? " " : "", f->cudnn_plans[i]);
+  fprintf(file, ",%.3f\n", f->floor_us);
+}
+
+/* What is asked of a run. */
+typedef struct request {
+  bool timing, chains;
+  double seconds;
+  uint64_t seed;
+  const char *verify, *csv;
+} request;
+
+static int time_it(const conv_graph *g, const graph_plan *plan, const conv_graph *asked, const machine *m, double seconds, graph_figures *f) {
+  const cudaError_t status = graph_time(g, plan, asked, &(graph_timing){.cudnn = true, .seconds = seconds}, m, f);
   if (status) return fprintf(stderr, "timing: %s\n", cudaGetErrorString(status)), 1;
-  printf("all: %.1f us (min %.1f), floors of the operations %.1f us", f.us, f.min_us, f.floor_us);
-  if (f.cudnn_us > 0) {
-    printf("; cuDNN %.1f us", f.cudnn_us);
-    for (int i = 0; i < asked->operations; i++) printf("%s%s", i ? ", " : " (", f.cudnn_plans[i]);
+  printf("all: %.1f us (min %.1f), floors of the operations %.1f us", f->us, f->min_us, f->floor_us);
+  if (f->cudnn_us > 0) {
+    printf("; cuDNN %.1f us", f->cudnn_us);
+    for (int i = 0; i < asked->operations; i++) printf("%s%s", i ? ", " : " (", f->cudnn_plans[i]);
     printf(")");
   }
-  printf("%s%s\n", *f.note ? "; " : "", f.note);
-  return strstr(f.note, "other bits") != NULL;
+  printf("%s%s\n", *f->note ? "; " : "", f->note);
+  return strstr(f->note, "other bits") != NULL;
 }
 
 int main(int argc, char **argv) {
-  enum { DTYPE = 256, SEED, UNFUSED, NO_TIME, VERIFY, HELP };
-  static const struct option table[] = {{"dtype", required_argument, 0, DTYPE},
-                                        {"seed", required_argument, 0, SEED},
-                                        {"unfused", no_argument, 0, UNFUSED},
-                                        {"no-time", no_argument, 0, NO_TIME},
-                                        {"verify", required_argument, 0, VERIFY},
-                                        {"help", no_argument, 0, HELP},
-                                        {0}};
+  enum { DTYPE = 256, SEED, UNFUSED, NO_TIME, VERIFY, SECONDS, CSV, HELP };
+  static const struct option table[] = {
+      {"dtype", required_argument, 0, DTYPE}, {"seed", required_argument, 0, SEED},     {"unfused", no_argument, 0, UNFUSED},
+      {"no-time", no_argument, 0, NO_TIME},   {"verify", required_argument, 0, VERIFY}, {"seconds", required_argument, 0, SECONDS},
+      {"csv", required_argument, 0, CSV},     {"help", no_argument, 0, HELP},           {0}};
   conv_graph asked = {.dtype = DTYPE_FP32, .layout = LAYOUT_NCHW};
-  bool timing = true, chains = true;
-  const char *where = NULL;
-  uint64_t seed = 1;
+  request r = {.timing = true, .chains = true, .seed = 1};
   int option, y[GRAPH_OPERATIONS + 1], failed = 0;
   char *end, error[512], why[GRAPH_ERROR];
   output_start();
   while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
     if (option == HELP) return fputs(help_text, stdout), 0;
-    if (option == UNFUSED) chains = false;
-    if (option == NO_TIME) timing = false;
-    if (option == SEED && (seed = strtoull(optarg, &end, 10), *end || end == optarg)) return bad("--seed", "an integer", optarg);
+    if (option == UNFUSED) r.chains = false;
+    if (option == NO_TIME) r.timing = false;
+    if (option == SEED && (r.seed = strtoull(optarg, &end, 10), *end || end == optarg)) return bad("--seed", "an integer", optarg);
     if (option == DTYPE && strcmp(optarg, "fp32") != 0 && strcmp(optarg, "fp16") != 0) return bad("--dtype", "fp32 or fp16", optarg);
     if (option == DTYPE && strcmp(optarg, "fp16") == 0) asked.dtype = DTYPE_FP16, asked.layout = LAYOUT_NHWC;
-    if (option == VERIFY) where = optarg;
+    if (option == VERIFY) r.verify = optarg;
+    if (option == CSV) r.csv = optarg;
+    if (option == SECONDS && (r.seconds = strtod(optarg, &end), end == optarg || *end || !(r.seconds > 0 && r.seconds <= 1000)))
+      return bad("--seconds", "a number above 0 and up to 1000", optarg);
     if (option == '?') return 2;
   }
   if (optind == argc) return bad("graph", "operations (see --help)", "");
   for (int i = optind; i < argc && !failed; i++) failed = graph_parse(&asked, argv[i], y, why) ? (fprintf(stderr, "%s\n", why), 2) : 0;
   if (failed) return failed;
-  if (where && strcmp(where, "host") != 0 && strcmp(where, "device") != 0) return bad("--verify", "host or device", where);
+  if (r.verify && strcmp(r.verify, "host") != 0 && strcmp(r.verify, "device") != 0) return bad("--verify", "host or device", r.verify);
   machine m;
   if (machine_open_gpu(&m, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
   conv_graph g = asked;
   static graph_plan plan;
   int steps = 0;
   while (all_steps[steps]) steps++;
-  if (graph_choose(&g, all_steps, steps, chains, &m.device, &plan, why)) return fprintf(stderr, "graph: %s\n", why), 2;
+  if (graph_choose(&g, all_steps, steps, r.chains, &m.device, &plan, why)) return fprintf(stderr, "graph: %s\n", why), 2;
   int status = graph_alloc(&g, why) ? (fprintf(stderr, "graph: %s\n", why), 2) : 0;
-  const bool on_device = where ? strcmp(where, "device") == 0 : !m.device.emulated;
-  if (!status) status = verify(&g, &plan, seed, true, on_device);
-  if (!status) status = verify(&g, &plan, seed, false, on_device);
-  if (!status && timing && !m.device.emulated) status = time_it(&g, &plan, &asked, &m);
+  const bool on_device = r.verify ? strcmp(r.verify, "device") == 0 : !m.device.emulated;
+  graph_figures f = {0};
+  output *csv = NULL;
+  if (r.csv && m.device.emulated) return bad("--csv", "a GPU: the emulator times nothing", r.csv);
+  if (r.csv && !(csv = output_open("--csv", r.csv))) return 2;
+  if (!status) status = verify(&g, &plan, r.seed, true, on_device);
+  if (!status) status = verify(&g, &plan, r.seed, false, on_device);
+  if (!status && r.timing && !m.device.emulated) status = time_it(&g, &plan, &asked, &m, r.seconds, &f);
+  if (csv && status) output_discard(csv);
+  else if (csv) {
+    write_row(csv->file, argv + optind, argc - optind, &g, &plan, &f, &m);
+    if (output_close(csv)) status = 1;
+  }
   graph_free(&g);
   return status;
 }
