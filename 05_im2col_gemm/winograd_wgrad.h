@@ -1,0 +1,122 @@
+/* How Winograd's gradient of the filters (05n) is cut: into patches, tiles of sums, and each block's share of them. */
+#pragma once
+#include <cuda_runtime.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "05_im2col_gemm/winograd.h"
+
+constexpr int SIDE = 6, SIZE = 4, POINTS = SIDE * SIDE;
+constexpr int BLOCK = 64, TILE = BLOCK * BLOCK, ROOM = 8; /* filters or channels of a tile; sums; blocks that a multiprocessor has room for */
+
+/* A patch is SIZE x SIZE of dy (or one less, down or across: winograd.h) and the SIDE x SIDE of x above it; the reduction of each point is over all patches,
+ * sorted by kinds as in winograd.cuh, and BK of them are a step. A shorter patch has not the last point; so a point's patches are neighbours:
+ *
+ *   patches             | shorter across |   neither   | shorter down | both |
+ *   all points but the last down and across   ========================= all of them
+ *   the last point down | ============================ |              |      |
+ *   the last point across                | ========================== |      |
+ *   the last of both    |                | =========== |              |      |
+ *
+ * That is four kinds of points: 25, 5, 5 and 1. A tile is BLOCK filters x BLOCK channels of one point. Tiles are numbered kind by kind, and point by point. */
+typedef struct gradient_cut {
+  conv_problem p;
+  int tiles_p, tiles_q, short_p, short_q, from[3], patches; /* patches of an image, down and across; shorter ones; where kinds begin; all */
+  int blocks_k, blocks_c, places;                           /* BLOCKs of a group's filters and channels; tiles of a point */
+  int steps;                                                /* of all patches */
+  int first[4], count[4];                                   /* by kinds of points: its steps */
+  int tile[5], step[5];                                     /* tiles, and steps of tiles, before them; and of all */
+  int blocks;                                               /* of multiply_kernel */
+  bool dealt;                                               /* steps are dealt out, not whole tiles */
+  int each, longer;                                         /* so many to a block, one more to the first `longer` */
+} gradient_cut;
+
+/* Where point i down, j across lies: its kind, and its number among them. */
+static __host__ __device__ inline int kind_of(int i, int j) { return (i == SIDE - 1) + 2 * (j == SIDE - 1); }
+static __host__ __device__ inline int number_of(int i, int j) { return kind_of(i, j) == 0 ? i * (SIDE - 1) + j : kind_of(i, j) == 1 ? j : i % (SIDE - 1); }
+static __host__ __device__ inline int point_of(int kind, int number) {
+  if (kind == 0) return number / (SIDE - 1) * SIDE + number % (SIDE - 1);
+  return kind == 1 ? (SIDE - 1) * SIDE + number : kind == 2 ? number * SIDE + SIDE - 1 : POINTS - 1;
+}
+
+/* The kind of a tile's point. */
+static __host__ __device__ inline int kind_of_tile(const gradient_cut &g, int tile) { return (tile >= g.tile[1]) + (tile >= g.tile[2]) + (tile >= g.tile[3]); }
+
+/* The first of block b's steps, if they are dealt out, and whose a step is. */
+static __host__ __device__ inline int begin_of(const gradient_cut &g, int b) { return b * g.each + (b < g.longer ? b : g.longer); }
+static __host__ __device__ inline int block_of(const gradient_cut &g, int step) {
+  const int longer = g.longer * (g.each + 1);
+  return step < longer ? step / (g.each + 1) : g.longer + (step - longer) / g.each;
+}
+
+/* Or else block b does one tile a round, back and forth: who had a long one has a short one next. */
+static __host__ __device__ inline int tile_of(const gradient_cut &g, int b, int round) { return round * g.blocks + (round % 2 ? g.blocks - 1 - b : b); }
+
+/* ---------------------------------------------------------------- host */
+
+static const double part_bytes = 24; /* of a block's sums, written and read again, 16 a clock (estimated: some of it beside multiply-adds) */
+
+/* Shares the work among so many blocks a multiprocessor. Returns the clocks of the busiest one, by the model of winograd.h, a block being 2 warps. */
+static inline double share_out(gradient_cut *g, int resident, bool dealt, int multiprocessors) {
+  const int most = resident * multiprocessors, all = dealt ? g->step[4] : g->tile[4];
+  g->dealt = dealt, g->blocks = all < most ? all : most;
+  g->each = g->step[4] / g->blocks, g->longer = g->step[4] % g->blocks;
+  const double warps = 2.0 / 4 * g->blocks / multiprocessors, ends = (g->tile[4] + (dealt ? g->blocks : 0)) * end_steps;
+  double steps = 0, longest = g->each + (g->longer > 0);
+  if (dealt) steps = ceil((double)g->blocks / multiprocessors) * (longest + ends / g->blocks);
+  for (int first = 0; !dealt && first < multiprocessors; first++) {
+    double busy = 0;
+    for (int b = first; b < g->blocks; b += multiprocessors) {
+      double mine = 0;
+      for (int round = 0, tile; (tile = tile_of(*g, b, round)) < g->tile[4] && round * g->blocks < g->tile[4]; round++)
+        mine += g->count[kind_of_tile(*g, tile)] + end_steps;
+      busy += mine, longest = fmax(longest, mine);
+    }
+    steps = fmax(steps, busy);
+  }
+  const double clocks = TILE * BK / 128.0, parts = dealt ? (double)g->blocks * TILE * sizeof(float) * part_bytes / (16 * 16.0 * multiprocessors) : 0;
+  return fmax(steps * clocks / efficiency(warps), longest * clocks / efficiency(0.5)) + parts;
+}
+
+/* NULL and how it is cut, or why not. */
+static inline const char *cut_gradient(const conv_problem *p, const conv_device *device, gradient_cut *cut) {
+  if (p->R != 3 || p->S != 3) return "only for 3x3 filters";
+  if (p->stride_h != 1 || p->stride_w != 1 || p->dil_h != 1 || p->dil_w != 1) return "only for stride 1 without dilation";
+  const char *why = plain_unsupported(p, device);
+  if (why) return why;
+  gradient_cut g = {};
+  g.p = *p, g.tiles_p = ceil_div(p->P, SIZE), g.tiles_q = ceil_div(p->Q, SIZE);
+  const double most = INT_MAX - 1024, patches = (double)p->N * g.tiles_p * g.tiles_q;
+  g.blocks_k = ceil_div(p->K / p->groups, BLOCK), g.blocks_c = ceil_div(p->C / p->groups, BLOCK);
+  const double steps = ceil(patches / (int)BK), places = (double)p->groups * g.blocks_k * g.blocks_c;
+  if (steps * (BK * POINTS * BLOCK) * p->groups * (g.blocks_k > g.blocks_c ? g.blocks_k : g.blocks_c) > most || steps * places * POINTS > most)
+    return "transformed, a tensor has 2^31 elements or more (indices are 32-bit)";
+  int multiprocessors = device->sm_count;
+#ifdef CUDA_EMULATOR
+  if (!getenv("EMU_SMS")) multiprocessors = 132; /* the cuts of a GPU are tested without one, too */
+#endif
+  if ((places * POINTS + ROOM * multiprocessors) * TILE > most) return "the products of all points are 2^31 or more (indices are 32-bit)";
+  g.patches = (int)patches, g.places = (int)places, g.steps = (int)steps;
+  g.short_p = shorter(p->P, SIZE), g.short_q = shorter(p->Q, SIZE);
+  const int full_p = g.tiles_p - g.short_p, full_q = g.tiles_q - g.short_q;
+  g.from[0] = p->N * full_p * g.short_q, g.from[1] = p->N * full_p * g.tiles_q, g.from[2] = g.from[1] + p->N * g.short_p * full_q;
+  const int first[4] = {0, 0, g.from[0] / BK, g.from[0] / BK}, last[4] = {g.steps, ceil_div(g.from[1], BK), ceil_div(g.from[2], BK), ceil_div(g.from[1], BK)};
+  const int points[4] = {(SIDE - 1) * (SIDE - 1), SIDE - 1, SIDE - 1, 1};
+  for (int kind = 0; kind < 4; kind++) {
+    g.first[kind] = first[kind], g.count[kind] = last[kind] > first[kind] ? last[kind] - first[kind] : 0;
+    g.tile[kind + 1] = g.tile[kind] + (g.count[kind] ? points[kind] * g.places : 0);
+    g.step[kind + 1] = g.step[kind] + points[kind] * g.places * g.count[kind];
+  }
+  double least = INFINITY;
+  for (int resident = ROOM / 2; resident <= ROOM; resident++)
+    for (int dealt = 0; dealt < 2; dealt++) {
+      const double clocks = share_out(&g, resident, dealt, multiprocessors);
+      if (clocks < least) least = clocks, *cut = g;
+    }
+  return NULL;
+}
+
+/* Floats of dy and of x, transformed, and of all parts of tiles. */
+static inline int64_t transformed(const gradient_cut *g, int blocks) { return (int64_t)g->p.groups * blocks * g->steps * POINTS * BK * BLOCK; }
+static inline int64_t part_count(const gradient_cut *g) { return (int64_t)(g->tile[4] + (g->dealt ? g->blocks : 0)) * TILE; }
