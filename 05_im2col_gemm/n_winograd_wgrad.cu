@@ -23,7 +23,7 @@
 #include "common/harness/launch.h"
 #include "common/ptx/ptx.cuh"
 
-constexpr int OCTET = 8, THREADS = BK * OCTET, PART_C = 32, STAGE = BK * BLOCK;
+constexpr int OCTET = 8, THREADS = BK * OCTET, PART_C = 32, STAGE = BK * EDGE;
 
 /* Six pixels to six points, in 05m's order 0, 1, -1, 2, infinity, -2. A point's row are the coefficients of all other points' factors together: those of
  * z^2 - 4 and of z^2 - 1 are shared. Without -2, for three outputs, five pixels; a point is its distance from -2 times as large. */
@@ -61,8 +61,8 @@ typedef struct patch_place {
 /* Of patch number `index`, counted image by image, row by row. */
 static __device__ __forceinline__ patch_place place_of(const gradient_cut &g, int index) {
   if (index >= g.patches) return {g.p.N, 0, 0, index, true, true};
-  const int each = g.tiles_p * g.tiles_q, n = index / each, row = index % each / g.tiles_q, col = index % g.tiles_q;
-  const int full_p = g.tiles_p - g.short_p, full_q = g.tiles_q - g.short_q, over_p = max(row - full_p, 0), over_q = max(col - full_q, 0);
+  const int each = g.patches_p * g.patches_q, n = index / each, row = index % each / g.patches_q, col = index % g.patches_q;
+  const int full_p = g.patches_p - g.short_p, full_q = g.patches_q - g.short_q, over_p = max(row - full_p, 0), over_q = max(col - full_q, 0);
   const bool short_p = row >= full_p, short_q = col >= full_q;
   const int from = short_p ? (short_q ? g.from[2] : g.from[1]) : short_q ? 0 : g.from[0];
   const int rows = short_p ? g.short_p : full_p, cols = short_q ? g.short_q : full_q, my_row = short_p ? over_p : row, my_col = short_q ? over_q : col;
@@ -70,12 +70,12 @@ static __device__ __forceinline__ patch_place place_of(const gradient_cut &g, in
 }
 
 /* A thread: one channel of one patch of x (pixels), or one filter of dy, to points; a block: an octet of them and BK patches. What eight lanes store
- * together fills a sector of 32 bytes. to: [group][BLOCKs][steps][point][BK][BLOCK], zeros where there is no channel and no patch. */
+ * together fills a sector of 32 bytes. to: [group][EDGEs][steps][point][BK][EDGE], zeros where there is no channel and no patch. */
 template <bool PIXELS> static __device__ void transform(const gradient_cut &g, int block, const float *__restrict__ from, float *__restrict__ to) {
   constexpr int LINE = PIXELS ? SIDE : SIZE;
-  const int channels = (PIXELS ? g.p.C : g.p.K) / g.p.groups, blocks = PIXELS ? g.blocks_c : g.blocks_k, rows = PIXELS ? g.p.H : g.p.P,
+  const int channels = (PIXELS ? g.p.C : g.p.K) / g.p.groups, tiles = PIXELS ? g.tiles_c : g.tiles_k, rows = PIXELS ? g.p.H : g.p.P,
             cols = PIXELS ? g.p.W : g.p.Q;
-  const int octet = block / g.steps, group = octet / (blocks * (BLOCK / OCTET)), c = octet % (blocks * (BLOCK / OCTET)) * OCTET + threadIdx.x % OCTET;
+  const int octet = block / g.steps, group = octet / (tiles * (EDGE / OCTET)), c = octet % (tiles * (EDGE / OCTET)) * OCTET + threadIdx.x % OCTET;
   const patch_place at = place_of(g, block % g.steps * BK + threadIdx.x / OCTET);
   const int first_h = at.p - (PIXELS ? g.p.pad_top : 0), first_w = at.q - (PIXELS ? g.p.pad_left : 0);
   from += ((at.n * g.p.groups + group) * channels + c) * rows * cols + first_h * cols + first_w;
@@ -97,7 +97,7 @@ template <bool PIXELS> static __device__ void transform(const gradient_cut &g, i
   }
   const int step = at.place / BK;
   const bool last_row = step < g.first[1] + g.count[1], last_column = step >= g.first[2] && step < g.first[2] + g.count[2]; /* are needed in this step */
-  to += ((int64_t)(group * blocks + c / BLOCK) * g.steps + step) * (POINTS * STAGE) + at.place % BK * BLOCK + c % BLOCK;
+  to += ((group * tiles + c / EDGE) * g.steps + step) * (POINTS * STAGE) + at.place % BK * EDGE + c % EDGE;
 #pragma unroll
   for (int i = 0; i < SIDE; i++) {
     float line[SIDE];
@@ -105,7 +105,7 @@ template <bool PIXELS> static __device__ void transform(const gradient_cut &g, i
     else outputs_line(columns[i], line, at.short_q);
 #pragma unroll
     for (int j = 0; j < SIDE; j++)
-      if ((i < SIDE - 1 || last_row) && (j < SIDE - 1 || last_column)) to[(i * SIDE + j) * STAGE] = line[j];
+      if ((i < SIDE - 1 || last_row) && (j < SIDE - 1 || last_column)) to[point_of(i, j) * STAGE] = line[j];
   }
 }
 
@@ -118,50 +118,52 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) transform_kernel(grad
   ptx_griddepcontrol_launch_dependents();
 }
 
-/* What a block does of a tile: so many steps of it from `first` on. at: the block's step or round. steps 0: nothing more. */
+/* What a block does of a tile, `steps` from its step `first` on (0: nothing more), and where what it does after that begins. */
 typedef struct share {
-  int tile, kind, first, steps, at;
+  int tile, kind, first, steps, next;
 } share;
 
+/* Begins at a step of all tiles' if steps are dealt out, or else in a round. */
 static __device__ __forceinline__ share share_at(const gradient_cut &g, int at) {
   const int b = blockIdx.x;
   if (!g.dealt) {
     const int tile = tile_of(g, b, at), kind = kind_of_tile(g, tile);
-    return {tile, kind, 0, tile < g.tile[4] ? g.count[kind] : 0, at};
+    return {tile, kind, 0, tile < g.tile[4] ? g.count[kind] : 0, at + 1};
   }
-  const int kind = (at >= g.step[1]) + (at >= g.step[2]) + (at >= g.step[3]), mine = at - g.step[kind], each = max(g.count[kind], 1), done = mine / each;
-  return {g.tile[kind] + done, kind, mine - done * each, min(each - (mine - done * each), begin_of(g, b + 1) - at), at};
+  const int kind = (at >= g.step[1]) + (at >= g.step[2]) + (at >= g.step[3]), mine = at - g.step[kind], all = max(g.count[kind], 1), tile = mine / all;
+  const int first = mine - tile * all, steps = min(all - first, begin_of(g, b + 1) - at);
+  return {g.tile[kind] + tile, kind, first, steps, at + steps};
 }
 
-/* parts[tile + block] or, if all are whole, parts[tile]: [BLOCK filters][BLOCK channels], the sums of a block's steps of D and V. A stage is a step of both. */
-__global__ void __launch_bounds__(BLOCK, ROOM) multiply_kernel(gradient_cut g, const float *d, const float *v, float *parts) {
-  static_assert(WARP_N == BLOCK && 2 * WARP_M == BLOCK && STAGE % (4 * BLOCK) == 0, "two warps, and all copy 16 bytes at a time");
+/* parts[tile + block] or, if all are whole, parts[tile]: [EDGE filters][EDGE channels], the sums of a block's steps of D and V. A stage is a step of both. */
+__global__ void __launch_bounds__(EDGE, ROOM) multiply_kernel(gradient_cut g, const float *d, const float *v, float *parts) {
+  static_assert(WARP_N == EDGE && 2 * WARP_M == EDGE && STAGE % (4 * EDGE) == 0, "two warps, and all copy 16 bytes at a time");
   __shared__ float4 stages[2 * 2 * STAGE / 4];
   float *buffers = (float *)stages;
   const int my_row = threadIdx.x / 32 * WARP_M + tile_row(threadIdx.x % 32), my_col = tile_col(threadIdx.x % 32);
   const float *d_from, *v_from;
   share next = share_at(g, g.dealt ? begin_of(g, blockIdx.x) : 0); /* of which the next stage is */
-  int copied = 0;
+  int left_of_next;
   const auto aim = [&]() {
-    const int mine = next.tile - g.tile[next.kind], number = mine / g.places, place = mine % g.places, column = place % g.blocks_c, row = place / g.blocks_c;
-    const int group = row / g.blocks_k, at = (g.first[next.kind] + next.first) * POINTS + point_of(next.kind, number);
-    d_from = d + ((int64_t)row * g.steps * POINTS + at) * STAGE + threadIdx.x * 4;
-    v_from = v + ((int64_t)(group * g.blocks_c + column) * g.steps * POINTS + at) * STAGE + threadIdx.x * 4;
-    copied = 0;
+    const int mine = next.tile - g.tile[next.kind], point = first_point(next.kind) + mine / g.places, place = mine % g.places;
+    const int row = place / g.tiles_c, column = place % g.tiles_c + row / g.tiles_k * g.tiles_c, first = g.first[next.kind] + next.first; /* of all groups */
+    d_from = d + ((row * g.steps + first) * POINTS + point) * STAGE + threadIdx.x * 4;
+    v_from = v + ((column * g.steps + first) * POINTS + point) * STAGE + threadIdx.x * 4;
+    left_of_next = next.steps;
   };
   float *to = buffers + threadIdx.x * 4;
   const auto copy = [&]() {
-    if (copied == next.steps) { /* the next tile, or once more the last, to no purpose */
-      const share after = share_at(g, g.dealt ? next.at + next.steps : next.at + 1);
+    if (left_of_next == 0) { /* the next tile, or once more the last, to no purpose */
+      const share after = share_at(g, next.next);
       if (after.steps > 0) next = after;
       aim();
     }
 #pragma unroll
-    for (int i = 0; i < STAGE; i += 4 * BLOCK) __pipeline_memcpy_async(to + i, d_from + i, 16);
+    for (int i = 0; i < STAGE; i += 4 * EDGE) __pipeline_memcpy_async(to + i, d_from + i, 16);
 #pragma unroll
-    for (int i = 0; i < STAGE; i += 4 * BLOCK) __pipeline_memcpy_async(to + STAGE + i, v_from + i, 16);
+    for (int i = 0; i < STAGE; i += 4 * EDGE) __pipeline_memcpy_async(to + STAGE + i, v_from + i, 16);
     __pipeline_commit();
-    d_from += POINTS * STAGE, v_from += POINTS * STAGE, copied++;
+    d_from += POINTS * STAGE, v_from += POINTS * STAGE, left_of_next--;
   };
 
   const float *d_at = buffers + my_row, *v_at = buffers + STAGE + my_col;
@@ -175,7 +177,7 @@ __global__ void __launch_bounds__(BLOCK, ROOM) multiply_kernel(gradient_cut g, c
   __syncthreads(); /* the first stage is there */
   read_operands(o[0], d_at, v_at);
   int other = 2 * STAGE; /* from the buffer that is read to that which is written */
-  for (share now = next; now.steps > 0; now = share_at(g, g.dealt ? now.at + now.steps : now.at + 1)) {
+  for (share now = next; now.steps > 0; now = share_at(g, now.next)) {
     float sum[TM][TN] = {};
     for (int left = now.steps; left > 0; left--) {
       copy();
@@ -186,15 +188,15 @@ __global__ void __launch_bounds__(BLOCK, ROOM) multiply_kernel(gradient_cut g, c
           __syncthreads(); /* the next stage is there, and nobody reads this one any more */
           d_at += other, v_at += other, to -= other, other = -other;
         }
-        read_operands(o[(l + 1) % 2], d_at + (l + 1) % BK * BLOCK, v_at + (l + 1) % BK * BLOCK);
+        read_operands(o[(l + 1) % 2], d_at + (l + 1) % BK * EDGE, v_at + (l + 1) % BK * EDGE);
         add_products(sum, o[l % 2]);
       }
     }
-    float *mine = parts + (int64_t)(now.tile + (g.dealt ? blockIdx.x : 0)) * TILE + my_row * BLOCK + my_col;
+    float *mine = parts + (now.tile + (g.dealt ? (int)blockIdx.x : 0)) * SUMS + my_row * EDGE + my_col;
 #pragma unroll
     for (int i = 0; i < TM; i++)
 #pragma unroll
-      for (int j = 0; j < TN; j += 4) store_quad(mine + quad_row(i) * BLOCK + quad_col(j), &sum[i][j]);
+      for (int j = 0; j < TN; j += 4) store_quad(mine + quad_row(i) * EDGE + quad_col(j), &sum[i][j]);
   }
 }
 
@@ -208,10 +210,11 @@ __global__ void __launch_bounds__(SIDE *PART_C) taps_kernel(gradient_cut g, cons
   const int k = blockIdx.x / parts_c, first_c = blockIdx.x % parts_c * PART_C, my_k = k % group_k, lane = thread % PART_C, i = thread / PART_C;
   if (thread < POINTS) {
     const int down = thread / SIDE, across = thread % SIDE, kind = kind_of(down, across), steps = g.count[kind];
-    const int place = (k / group_k * g.blocks_k + my_k / BLOCK) * g.blocks_c + first_c / BLOCK, mine = number_of(down, across) * g.places + place;
-    const int begin = g.step[kind] + mine * steps, first = g.dealt && steps ? block_of(g, begin) : 0;
+    const int place = (k / group_k * g.tiles_k + my_k / EDGE) * g.tiles_c + first_c / EDGE,
+              mine = (point_of(down, across) - first_point(kind)) * g.places + place;
+    const int begin = g.step[kind] + mine * steps, first = g.dealt ? block_of(g, begin) : 0, last = g.dealt ? block_of(g, begin + steps - 1) : 0;
     part[down][across] = g.tile[kind] + mine + first;
-    count[down][across] = steps == 0 ? 0 : g.dealt ? block_of(g, begin + steps - 1) - first + 1 : 1;
+    count[down][across] = steps ? last - first + 1 : 0;
   }
   __syncthreads(); /* of all points */
   ptx_griddepcontrol_wait();
@@ -220,14 +223,14 @@ __global__ void __launch_bounds__(SIDE *PART_C) taps_kernel(gradient_cut g, cons
   float point[SIDE] = {}, row[3];
 #pragma unroll
   for (int j = 0; j < SIDE; j++) {
-    from[j] = parts + (int64_t)part[i][j] * TILE + my_k % BLOCK * BLOCK + first_c % BLOCK + lane;
+    from[j] = parts + part[i][j] * SUMS + my_k % EDGE * EDGE + first_c % EDGE + lane;
     counts[j] = count[i][j], most = max(most, counts[j]);
   }
 #pragma unroll 4
   for (int n = 0; n < most; n++)
 #pragma unroll
     for (int j = 0; j < SIDE; j++)
-      if (n < counts[j]) point[j] += from[j][n * TILE];
+      if (n < counts[j]) point[j] += from[j][n * SUMS];
   taps_line(point, row);
 #pragma unroll
   for (int s = 0; s < 3; s++) rows[i][s][lane] = row[s];
@@ -269,23 +272,22 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
   const cudaError_t status = cudaFuncGetAttributes(&about, multiply_kernel);
   if (status) return plan_failed(plan, status);
   mine->waits = about.ptxVersion >= 90, mine->early = g->blocks >= ROOM * device->sm_count;
-  mine->pixel_blocks = p->groups * g->blocks_c * (BLOCK / OCTET) * g->steps;
-  mine->transform_blocks = mine->pixel_blocks + p->groups * g->blocks_k * (BLOCK / OCTET) * g->steps;
+  mine->pixel_blocks = p->groups * g->tiles_c * (EDGE / OCTET) * g->steps;
+  mine->transform_blocks = mine->pixel_blocks + p->groups * g->tiles_k * (EDGE / OCTET) * g->steps;
   mine->taps_blocks = p->K * ceil_div(p->C / p->groups, PART_C);
-  plan->workspace_bytes = (size_t)(transformed(g, g->blocks_k) + transformed(g, g->blocks_c) + part_count(g)) * sizeof(float);
-  tile_words(plan, BLOCK, BLOCK, g->dealt ? ceil_div(g->blocks, g->tile[4]) + 1 : 1, g->blocks);
+  plan->workspace_bytes = (size_t)(transformed(g, g->tiles_k) + transformed(g, g->tiles_c) + part_count(g)) * sizeof(float);
+  tile_words(plan, EDGE, EDGE, g->dealt ? ceil_div(g->blocks, g->tile[4]) + 1 : 1, g->blocks);
   return NULL;
 }
 
 static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const gradient_plan *mine = plan_data<gradient_plan>(plan);
   const gradient_cut &g = mine->cut;
-  float *d = (float *)b->workspace, *v = d + transformed(&g, g.blocks_k), *parts = v + transformed(&g, g.blocks_c);
+  float *d = (float *)b->workspace, *v = d + transformed(&g, g.tiles_k), *parts = v + transformed(&g, g.tiles_c);
   cudaError_t status = launch_kernel({.grid = (unsigned)mine->transform_blocks, .block = THREADS, .stream = stream}, transform_kernel, g, mine->pixel_blocks,
                                      (const float *)b->x, (const float *)b->y, v, d);
   if (!status)
-    status =
-        launch_kernel({.grid = (unsigned)g.blocks, .block = BLOCK, .stream = stream, .early = mine->early && mine->waits}, multiply_kernel, g, d, v, parts);
+    status = launch_kernel({.grid = (unsigned)g.blocks, .block = EDGE, .stream = stream, .early = mine->early && mine->waits}, multiply_kernel, g, d, v, parts);
   if (!status)
     status = launch_kernel({.grid = (unsigned)mine->taps_blocks, .block = SIDE * PART_C, .stream = stream, .early = mine->waits}, taps_kernel, g, parts,
                            (float *)b->w);

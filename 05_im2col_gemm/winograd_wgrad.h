@@ -8,7 +8,7 @@
 #include "05_im2col_gemm/winograd.h"
 
 constexpr int SIDE = 6, SIZE = 4, POINTS = SIDE * SIDE;
-constexpr int BLOCK = 64, TILE = BLOCK * BLOCK, ROOM = 8; /* filters or channels of a tile; sums; blocks that a multiprocessor has room for */
+constexpr int EDGE = 64, SUMS = EDGE * EDGE, ROOM = 8; /* filters or channels of a tile; its sums; blocks that a multiprocessor has room for */
 
 /* A patch is SIZE x SIZE of dy (or one less, down or across: winograd.h) and the SIDE x SIDE of x above it; the reduction of each point is over all patches,
  * sorted by kinds as in winograd.cuh, and BK of them are a step. A shorter patch has not the last point; so a point's patches are neighbours:
@@ -19,25 +19,24 @@ constexpr int BLOCK = 64, TILE = BLOCK * BLOCK, ROOM = 8; /* filters or channels
  *   the last point across                | ========================== |      |
  *   the last of both    |                | =========== |              |      |
  *
- * That is four kinds of points: 25, 5, 5 and 1. A tile is BLOCK filters x BLOCK channels of one point. Tiles are numbered kind by kind, and point by point. */
+ * That is four kinds of points: 25, 5, 5 and 1. A tile is EDGE filters x EDGE channels of one point. Tiles are numbered kind by kind, and point by point. */
 typedef struct gradient_cut {
   conv_problem p;
-  int tiles_p, tiles_q, short_p, short_q, from[3], patches; /* patches of an image, down and across; shorter ones; where kinds begin; all */
-  int blocks_k, blocks_c, places;                           /* BLOCKs of a group's filters and channels; tiles of a point */
-  int steps;                                                /* of all patches */
-  int first[4], count[4];                                   /* by kinds of points: its steps */
-  int tile[5], step[5];                                     /* tiles, and steps of tiles, before them; and of all */
-  int blocks;                                               /* of multiply_kernel */
-  bool dealt;                                               /* steps are dealt out, not whole tiles */
-  int each, longer;                                         /* so many to a block, one more to the first `longer` */
+  int patches_p, patches_q, short_p, short_q, from[3], patches; /* patches of an image, down and across; shorter ones; where kinds begin; all */
+  int tiles_k, tiles_c, places;                                 /* EDGEs of a group's filters and channels; tiles of a point */
+  int steps;                                                    /* of all patches */
+  int first[4], count[4];                                       /* by kinds of points: its steps */
+  int tile[5], step[5];                                         /* tiles, and steps of tiles, before them; and of all */
+  int blocks;                                                   /* of multiply_kernel */
+  bool dealt;                                                   /* steps are dealt out, not whole tiles */
+  int each, longer;                                             /* so many to a block, one more to the first `longer` */
 } gradient_cut;
 
-/* Where point i down, j across lies: its kind, and its number among them. */
-static __host__ __device__ inline int kind_of(int i, int j) { return (i == SIDE - 1) + 2 * (j == SIDE - 1); }
-static __host__ __device__ inline int number_of(int i, int j) { return kind_of(i, j) == 0 ? i * (SIDE - 1) + j : kind_of(i, j) == 1 ? j : i % (SIDE - 1); }
-static __host__ __device__ inline int point_of(int kind, int number) {
-  if (kind == 0) return number / (SIDE - 1) * SIDE + number % (SIDE - 1);
-  return kind == 1 ? (SIDE - 1) * SIDE + number : kind == 2 ? number * SIDE + SIDE - 1 : POINTS - 1;
+/* In memory points lie kind by kind. The first of a kind; the kind of point i down, j across, and where it lies. */
+static __host__ __device__ inline constexpr int first_point(int kind) { return kind == 0 ? 0 : (SIDE - 1) * (SIDE - 2 + kind); }
+static __host__ __device__ inline constexpr int kind_of(int i, int j) { return (i == SIDE - 1) + 2 * (j == SIDE - 1); }
+static __host__ __device__ inline constexpr int point_of(int i, int j) {
+  return kind_of(i, j) == 0 ? i * (SIDE - 1) + j : first_point(kind_of(i, j)) + (kind_of(i, j) == 1 ? j : i % (SIDE - 1));
 }
 
 /* The kind of a tile's point. */
@@ -75,7 +74,7 @@ static inline double share_out(gradient_cut *g, int resident, bool dealt, int mu
     }
     steps = fmax(steps, busy);
   }
-  const double clocks = TILE * BK / 128.0, parts = dealt ? (double)g->blocks * TILE * sizeof(float) * part_bytes / (16 * 16.0 * multiprocessors) : 0;
+  const double clocks = SUMS * BK / 128.0, parts = dealt ? (double)g->blocks * SUMS * sizeof(float) * part_bytes / (16 * 16.0 * multiprocessors) : 0;
   return fmax(steps * clocks / efficiency(warps), longest * clocks / efficiency(0.5)) + parts;
 }
 
@@ -86,21 +85,21 @@ static inline const char *cut_gradient(const conv_problem *p, const conv_device 
   const char *why = plain_unsupported(p, device);
   if (why) return why;
   gradient_cut g = {};
-  g.p = *p, g.tiles_p = ceil_div(p->P, SIZE), g.tiles_q = ceil_div(p->Q, SIZE);
-  const double most = INT_MAX - 1024, patches = (double)p->N * g.tiles_p * g.tiles_q;
-  g.blocks_k = ceil_div(p->K / p->groups, BLOCK), g.blocks_c = ceil_div(p->C / p->groups, BLOCK);
-  const double steps = ceil(patches / (int)BK), places = (double)p->groups * g.blocks_k * g.blocks_c;
-  if (steps * (BK * POINTS * BLOCK) * p->groups * (g.blocks_k > g.blocks_c ? g.blocks_k : g.blocks_c) > most || steps * places * POINTS > most)
+  g.p = *p, g.patches_p = ceil_div(p->P, SIZE), g.patches_q = ceil_div(p->Q, SIZE);
+  const double most = INT_MAX - 1024, patches = (double)p->N * g.patches_p * g.patches_q;
+  g.tiles_k = ceil_div(p->K / p->groups, EDGE), g.tiles_c = ceil_div(p->C / p->groups, EDGE);
+  const double steps = ceil(patches / (int)BK), places = (double)p->groups * g.tiles_k * g.tiles_c;
+  if (steps * (BK * POINTS * EDGE) * p->groups * (g.tiles_k > g.tiles_c ? g.tiles_k : g.tiles_c) > most || steps * places * POINTS > most)
     return "transformed, a tensor has 2^31 elements or more (indices are 32-bit)";
   int multiprocessors = device->sm_count;
 #ifdef CUDA_EMULATOR
   if (!getenv("EMU_SMS")) multiprocessors = 132; /* the cuts of a GPU are tested without one, too */
 #endif
-  if ((places * POINTS + ROOM * multiprocessors) * TILE > most) return "the products of all points are 2^31 or more (indices are 32-bit)";
+  if ((places * POINTS + ROOM * multiprocessors) * SUMS > most) return "the products of all points are 2^31 or more (indices are 32-bit)";
   g.patches = (int)patches, g.places = (int)places, g.steps = (int)steps;
   g.short_p = shorter(p->P, SIZE), g.short_q = shorter(p->Q, SIZE);
-  const int full_p = g.tiles_p - g.short_p, full_q = g.tiles_q - g.short_q;
-  g.from[0] = p->N * full_p * g.short_q, g.from[1] = p->N * full_p * g.tiles_q, g.from[2] = g.from[1] + p->N * g.short_p * full_q;
+  const int full_p = g.patches_p - g.short_p, full_q = g.patches_q - g.short_q;
+  g.from[0] = p->N * full_p * g.short_q, g.from[1] = p->N * full_p * g.patches_q, g.from[2] = g.from[1] + p->N * g.short_p * full_q;
   const int first[4] = {0, 0, g.from[0] / BK, g.from[0] / BK}, last[4] = {g.steps, ceil_div(g.from[1], BK), ceil_div(g.from[2], BK), ceil_div(g.from[1], BK)};
   const int points[4] = {(SIDE - 1) * (SIDE - 1), SIDE - 1, SIDE - 1, 1};
   for (int kind = 0; kind < 4; kind++) {
@@ -118,5 +117,5 @@ static inline const char *cut_gradient(const conv_problem *p, const conv_device 
 }
 
 /* Floats of dy and of x, transformed, and of all parts of tiles. */
-static inline int64_t transformed(const gradient_cut *g, int blocks) { return (int64_t)g->p.groups * blocks * g->steps * POINTS * BK * BLOCK; }
-static inline int64_t part_count(const gradient_cut *g) { return (int64_t)(g->tile[4] + (g->dealt ? g->blocks : 0)) * TILE; }
+static inline int64_t transformed(const gradient_cut *g, int blocks) { return (int64_t)g->p.groups * blocks * g->steps * POINTS * BK * EDGE; }
+static inline int64_t part_count(const gradient_cut *g) { return (int64_t)(g->tile[4] + (g->dealt ? g->blocks : 0)) * SUMS; }
