@@ -54,28 +54,40 @@ static __host__ __device__ inline int tile_of(const gradient_cut &g, int b, int 
 
 /* ---------------------------------------------------------------- host */
 
-static const double part_bytes = 24; /* of a block's sums, written and read again, 16 a clock (estimated: some of it beside multiply-adds) */
+static const double part_uses = 1.5; /* how often a block's sums are written or read, at 16 bytes a clock (estimated: twice, but some beside multiply-adds) */
 
-/* Shares the work among so many blocks a multiprocessor. Returns the clocks of the busiest one, by the model of winograd.h, a block being 2 warps. */
+/* How long a multiprocessor takes for blocks of so many steps, in steps at its peak: those that are left when others have ended share it less well. */
+static inline double together(double *steps, int blocks) {
+  double time = 0, done = 0;
+  for (int i = 0; i < blocks; i++) {
+    for (int j = i + 1; j < blocks; j++)
+      if (steps[j] < steps[i]) {
+        const double larger = steps[i];
+        steps[i] = steps[j], steps[j] = larger;
+      }
+    time += (steps[i] - done) * (blocks - i) / efficiency((blocks - i) * 0.5); /* a block: two warps for four schedulers */
+    done = steps[i];
+  }
+  return time;
+}
+
+/* Shares the work among so many blocks a multiprocessor. Returns the clocks of the busiest one, by this model. */
 static inline double share_out(gradient_cut *g, int resident, bool dealt, int multiprocessors) {
   const int most = resident * multiprocessors, all = dealt ? g->step[4] : g->tile[4];
   g->dealt = dealt, g->blocks = all < most ? all : most;
   g->each = g->step[4] / g->blocks, g->longer = g->step[4] % g->blocks;
-  const double warps = 2.0 / 4 * g->blocks / multiprocessors, ends = (g->tile[4] + (dealt ? g->blocks : 0)) * end_steps;
-  double steps = 0, longest = g->each + (g->longer > 0);
-  if (dealt) steps = ceil((double)g->blocks / multiprocessors) * (longest + ends / g->blocks);
-  for (int first = 0; !dealt && first < multiprocessors; first++) {
-    double busy = 0;
-    for (int b = first; b < g->blocks; b += multiprocessors) {
-      double mine = 0;
-      for (int round = 0, tile; (tile = tile_of(*g, b, round)) < g->tile[4] && round * g->blocks < g->tile[4]; round++)
-        mine += g->count[kind_of_tile(*g, tile)] + end_steps;
-      busy += mine, longest = fmax(longest, mine);
+  double time = 0;
+  for (int first = 0; first < multiprocessors && first < (dealt ? 1 : g->blocks); first++) {
+    double steps[ROOM] = {};
+    int blocks = 0;
+    for (int b = first; b < g->blocks; b += multiprocessors, blocks++) {
+      if (dealt) steps[blocks] = g->each + (b < g->longer) + (1 + (double)g->tile[4] / g->blocks) * end_steps;
+      for (int round = 0, tile; !dealt && (tile = tile_of(*g, b, round)) < g->tile[4]; round++) steps[blocks] += g->count[kind_of_tile(*g, tile)] + end_steps;
     }
-    steps = fmax(steps, busy);
+    time = fmax(time, together(steps, blocks));
   }
-  const double clocks = SUMS * BK / 128.0, parts = dealt ? (double)g->blocks * SUMS * sizeof(float) * part_bytes / (16 * 16.0 * multiprocessors) : 0;
-  return fmax(steps * clocks / efficiency(warps), longest * clocks / efficiency(0.5)) + parts;
+  const double parts = dealt ? (double)g->blocks * SUMS * sizeof(float) * part_uses / (16.0 * multiprocessors) : 0;
+  return time * (SUMS * BK / 128) + parts;
 }
 
 /* NULL and how it is cut, or why not. */
@@ -89,13 +101,13 @@ static inline const char *cut_gradient(const conv_problem *p, const conv_device 
   const double most = INT_MAX - 1024, patches = (double)p->N * g.patches_p * g.patches_q;
   g.tiles_k = ceil_div(p->K / p->groups, EDGE), g.tiles_c = ceil_div(p->C / p->groups, EDGE);
   const double steps = ceil(patches / (int)BK), places = (double)p->groups * g.tiles_k * g.tiles_c;
-  if (steps * (BK * POINTS * EDGE) * p->groups * (g.tiles_k > g.tiles_c ? g.tiles_k : g.tiles_c) > most || steps * places * POINTS > most)
+  if (steps * (BK * POINTS * EDGE) * p->groups * (g.tiles_k > g.tiles_c ? g.tiles_k : g.tiles_c) > most)
     return "transformed, a tensor has 2^31 elements or more (indices are 32-bit)";
   int multiprocessors = device->sm_count;
 #ifdef CUDA_EMULATOR
   if (!getenv("EMU_SMS")) multiprocessors = 132; /* the cuts of a GPU are tested without one, too */
 #endif
-  if ((places * POINTS + ROOM * multiprocessors) * SUMS > most) return "the products of all points are 2^31 or more (indices are 32-bit)";
+  if ((places * POINTS + ROOM * multiprocessors) * SUMS > most) return "the sums of all points are 2^31 or more (indices are 32-bit)";
   g.patches = (int)patches, g.places = (int)places, g.steps = (int)steps;
   g.short_p = shorter(p->P, SIZE), g.short_q = shorter(p->Q, SIZE);
   const int full_p = g.patches_p - g.short_p, full_q = g.patches_q - g.short_q;
