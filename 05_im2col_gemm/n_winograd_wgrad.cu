@@ -7,11 +7,12 @@
  *               D = A dy A^T        M[point] = sum over patches of D[point] V[point]        dw = G^T M G
  *
  *           M may be added up over all patches of all images, and dw be made of it once.
- * Change:   against 05m channels are no reduction any more: patches are. So sums are few and long: on 64 to 64 channels, 56 x 56, 36 of 64 x 64, over 3136
- *           patches. Steps of all of them together are dealt out evenly to the blocks, as 05g does with what is left over. Part t + b is what block b has
- *           done of tile t: no two are the same, and a tile's are neighbours.
- * Expect:   16 images, 3x3, H200, us: 52 for 64 channels at 56 x 56, 39 for 128 at 28, 39 for 256 at 14, 43 for 512 at 7; 05k has 104, 96, 101, 117. The
- *           multiply-adds alone are 13.8, 13.8, 15.2, 15.2; D and V, written and read, are 58, 29, 19 and 9 MB, parts of M 18 to 38.
+ * Change:   against 05m channels are no reduction any more: patches are. So sums are few and long: on 64 to 64 channels, 56 x 56, 36 tiles of 64 x 64, each
+ *           over 3136 patches. Steps of all of them together are dealt out evenly, as 05g does with what is left over. Of tile t block b leaves part number
+ *           t + b: no number occurs twice, and a tile's are neighbours. Where tiles are many, each is one block's (winograd_wgrad.h).
+ * Expect:   16 images on an H200, in us: 52 for 64 to 64 channels at 56 x 56, 40 for 128 at 28 x 28, 37 for 256 at 14 x 14, 42 for 512 at 7 x 7, where 05k has
+ *           104, 96, 101 and 117. Half of it is multiply_kernel's, whose multiply-adds take 13.8, 13.8, 15.2 and 15.2 at the peak. The rest is memory's: D and
+ *           V are 58, 29, 16 and 8 MB, sums of tiles and of parts 14, 15, 9 and 38.
  * Price:    as in 05m sixths are not exact in binary, and powers of 2 grow large: the error is up to 24 times that of a plain sum.
  * Sizes:    3x3, stride 1, no dilation; any padding, groups.
  * Passes:   wgrad. Layout: NCHW, filters KCRS, fp32. */
@@ -69,8 +70,8 @@ static __device__ __forceinline__ patch_place place_of(const gradient_cut &g, in
   return {n, row * SIZE - over_p, col * SIZE - over_q, from + (n * rows + my_row) * cols + my_col, short_p, short_q};
 }
 
-/* A thread: one channel of one patch of x (pixels), or one filter of dy, to points; a block: an octet of them and BK patches. What eight lanes store
- * together fills a sector of 32 bytes. to: [group][EDGEs][steps][point][BK][EDGE], zeros where there is no channel and no patch. */
+/* One channel of one patch of x (PIXELS), or one filter's of dy, to points; a block does an octet of them and BK patches: eight lanes fill a sector of 32
+ * bytes. to: [groups][channels of a group / EDGE][steps][point][BK][EDGE], zeros where there is no channel or no patch. */
 template <bool PIXELS> static __device__ void transform(const gradient_cut &g, int block, const float *__restrict__ from, float *__restrict__ to) {
   constexpr int LINE = PIXELS ? SIDE : SIZE;
   const int channels = (PIXELS ? g.p.C : g.p.K) / g.p.groups, tiles = PIXELS ? g.tiles_c : g.tiles_k, rows = PIXELS ? g.p.H : g.p.P,
