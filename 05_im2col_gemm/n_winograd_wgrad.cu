@@ -251,7 +251,7 @@ __global__ void __launch_bounds__(SIDE *PART_C) taps_kernel(gradient_cut g, cons
 
 /* Along a line, the squared norms of the sums of pixels are 42, 34, 34, 10, 42, 10; of outputs 1, 4, 4, 85, 1, 85. The last tap takes their products times the
  * squares of 0, 1/6, 1/6, 1/6, 1, 1/6: 2 * 136/36 + 2 * 850/36 + 42 = 96.78, where the formula has 4: 24.2^(1/2), for two directions 24.2. (The other taps:
- * 13.2 and 19.4. Of a patch with three outputs 34.4, for 3.) A sum of a point has as many terms as there are patches; 24 roundings on the way there and back. */
+ * 13.1 and 19.4. Of a patch with three outputs 34.3, for 3.) A sum of a point has as many terms as there are patches; 24 roundings on the way there and back. */
 static double growth_wgrad(const conv_problem *p, bool random) {
   const double patches = (double)p->N * ceil_div(p->P, SIZE) * ceil_div(p->Q, SIZE);
   return random ? 24.2 * growth_chain_fp32(patches + 24, true) : INFINITY;
