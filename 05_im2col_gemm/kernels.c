@@ -4,7 +4,7 @@
 extern const kernel_source sources_05[]; /* written when the step is built */
 extern const conv_kernel im2col_fprop, implicit_fprop, register_tile_fprop, table_fprop, pipelined_fprop, split_fprop, stream_fprop, col2im_dgrad,
     classes_dgrad, few_dgrad, pixels_wgrad;
-extern const conv_kernel winograd_fprop, winograd_dgrad, winograd4_fprop, winograd4_dgrad;
+extern const conv_kernel winograd_fprop, winograd_dgrad, winograd4_fprop, winograd4_dgrad, winograd_wgrad;
 
 extern bool stream_pays(const conv_problem *p, int multiprocessors);
 
@@ -15,15 +15,21 @@ static bool winograd_pays(const conv_problem *p, conv_pass pass, const conv_devi
   return random && channels >= least && filters >= least;
 }
 
+/* Of a gradient, and patches enough (of 4 x 4 outputs) to be worth 36 numbers for each 9 of dw, which are written and read. */
+static bool winograd_wgrad_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  const double patches = (double)p->N * ((p->P + 3) / 4) * ((p->Q + 3) / 4);
+  return winograd_pays(p, pass, device, random) && patches >= 32;
+}
+
 /* Rounds of tiles that do not come out even; tiles that are many and short; groups. */
 static bool stays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)random;
   return p->groups > 1 || stream_pays(p, device->sm_count);
 }
 
-static const conv_kernel *const kernels[] = {&im2col_fprop, &implicit_fprop, &register_tile_fprop, &table_fprop,     &pipelined_fprop,
-                                             &split_fprop,  &stream_fprop,   &col2im_dgrad,        &classes_dgrad,   &few_dgrad,
-                                             &pixels_wgrad, &winograd_fprop, &winograd_dgrad,      &winograd4_fprop, &winograd4_dgrad};
+static const conv_kernel *const kernels[] = {&im2col_fprop,   &implicit_fprop,  &register_tile_fprop, &table_fprop,   &pipelined_fprop, &split_fprop,
+                                             &stream_fprop,   &col2im_dgrad,    &classes_dgrad,       &few_dgrad,     &pixels_wgrad,    &winograd_fprop,
+                                             &winograd_dgrad, &winograd4_fprop, &winograd4_dgrad,     &winograd_wgrad};
 static const conv_choice rule[] = {
     {&winograd4_fprop, winograd_pays, "3x3, 64 channels and 64 filters or more (with groups 16), random data"},
     {&stream_fprop, stays, "64 x 128 tiles, one a multiprocessor, fill less than 90 % of their rounds; or 8 rounds of tiles of a few stages; or groups"},
@@ -33,7 +39,8 @@ static const conv_choice rule[] = {
     {&few_dgrad, NULL, "at most 4 channels a group"},
     {&classes_dgrad, NULL, "else"},
     {&col2im_dgrad, NULL, "where 05i cannot"},
-    {&pixels_wgrad, NULL, "always"},
+    {&winograd_wgrad, winograd_wgrad_pays, "3x3, 64 channels and 64 filters or more, 32 patches of 4 x 4 or more, random data"},
+    {&pixels_wgrad, NULL, "else"},
 };
 const conv_step step_05 = {
     .number = "05",

@@ -86,6 +86,15 @@ early='--kernel 05l --pass fprop --shape mb1ic16ih8oc16kh3ph1'
 winograd=05_im2col_gemm/l_winograd.cu
 plant wait_output 05_im2col_gemm/winograd.cuh@$winograd '/ptx_griddepcontrol_wait/d' overlap 'point[i / SIDE][i % SIDE] = has(' '05l: the third kernel does not wait for the second' "$early"
 plant wait_multiply 05_im2col_gemm/winograd_multiply.cuh@$winograd '/ptx_griddepcontrol_wait/d' overlap '__pipeline_memcpy_async(a_to' '05l: the second kernel does not wait for the first' "$early"
+# Its gradient of the filters: 36 tiles, whose steps are dealt out to more blocks; kinds of patches that end within a step.
+dealt='sms=32 --kernel 05n --pass wgrad --shape mb5ic8ih30iw13oc8oh30ow13kh3kw3ph1pw1'
+winograd=05_im2col_gemm/n_winograd_wgrad.cu
+plant points_right $winograd '' none '' '05n as it is' "$dealt"
+plant points_wait $winograd '/ptx_griddepcontrol_wait/d' overlap '__pipeline_memcpy_async(to|point[j] += from' '05n: kernels that do not wait for the one before' "$dealt"
+plant points_parts $winograd 's/last - first \+ 1/last - first/' result '' '05n: the last part of a tile not added' "$dealt"
+plant points_place $winograd 's/now.tile \+ \(g.dealt .*: 0\)/now.tile/' said 'block-race|uninitialised' '05n: parts of all blocks in the same place' "$dealt"
+plant points_barrier $winograd '/nobody reads this one any more/d' said 'race' '05n: a stage copied over while it is read' "$dealt"
+plant points_kinds 05_im2col_gemm/winograd_wgrad.h@$winograd 's/ceil_div\(g.from\[1\], BK\)/g.from[1] \/ BK/g' result '' '05n: patches of the last point left out, down' "$dealt"
 # Step 06's dense kernels, each where its own idea can go wrong; on one multiprocessor, so that a block has several tiles.
 dense='--pass fprop --shape mb1ic128ih8oc64kh3ph1 --kernel'
 plant tma_wait 06_tensorcore_fp16/d_tma.cu 's/    ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06d: a stage filled again that the products under way still read' "$dense 06d"

@@ -30,7 +30,7 @@ for main in [0-9][0-9]_*/main.c; do
   both "$step" "on integers alone" --random 3 --seed 18446744 --exact "${kernels[@]}"
 done
 both 04 "on depthwise layers in fp16" --suite tests/depthwise --dtype fp16
-both 05 "with an error that is a tile's" --kernel 05l,05m --suite tests/three_by_three
+both 05 "with an error that is a tile's" --kernel 05l,05m,05n --suite tests/three_by_three
 
 # Data from files, and a result into one.
 shape='g2mb2ic6ih9oc8kh3sh2ph1'
