@@ -278,9 +278,11 @@ static cudaError_t launch_chain(const conv_plan *plan, const conv_buffers *each,
 }
 
 static void facts_chain(const conv_chain *chain, const conv_plan *plan, chain_facts *facts) {
-  (void)chain;
   const chain_plan *mine = plan_data<chain_plan>(plan);
-  *facts = {(const void *)mine->kernel, mine->blocks, ALL, mine->shared, mine->cut.tiles, 0};
+  const conv_problem *p = &chain->operation[0].problem;
+  const int pieces = (mine->second_k + WGMMA_M - 1) / WGMMA_M, rounds = (mine->cut.tiles + mine->blocks - 1) / mine->blocks;
+  const int products = (p->R * p->S + pieces) * BK / 16 * product_for(positions(p, &mine->cut), false) / 2; /* clocks */
+  *facts = {(const void *)mine->kernel, mine->blocks, ALL, mine->shared, mine->cut.tiles, 0, rounds * (products + 400 + 300 * pieces) / 1900.0};
 }
 
 static double growth_chain(const conv_chain *chain, int index, bool random) { return growth_steps(&chain->operation[index].problem, random); }
