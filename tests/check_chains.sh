@@ -79,7 +79,7 @@ defect chain_fence $kernel 's/(at.between \+ to.stage \* box_bytes\);\s*)ptx_fen
 defect chain_back $kernel 's/piece \+ WIDENERS >= pieces\)/piece < WIDENERS)/' "$race" '' '07d: an operand given back before its last product' 'mb4ic64ih10oc64kh3ph1 mb4ic64ih10oc320kh1'
 defect chain_box $kernel 's/if \(stores\) ptx_bulk_wait_read<0>\(\); \/\* the box.*//' "$race" '' '07d: results over results that still leave' ${pieces/+residual/+bias}
 defect chain_room $kernel 's/if \(f.residual\) ptx_bulk_wait_read<0>\(\), /if (f.residual) /' "$race" '' '07d: a residual over results that still leave' $pieces
-defect chain_turn $kernel 's/\(me \+ turn \* pieces\) % WIDENERS/(0 * me + turn * pieces) % WIDENERS/' 'result' '' '07d: pieces that nobody takes' $pieces
+defect chain_turn $kernel 's/\(me \+ turn \* pieces\) % WIDENERS/(0 * me + turn * pieces) % WIDENERS/' "$race|result" '' '07d: pieces that nobody takes' $pieces
 state='recurrent --hidden 128 --batch 5 --steps 6'
 kernel=i_recurrent.cu
 defect state_early $kernel 's/if \(t > 0\) ptx_mbarrier_wait\(empty.*//' "$race" '' '07i: a state over one that others still read' $state
