@@ -10,19 +10,23 @@ extern const conv_kernel wmma_fprop, mma_fprop, wgmma_fprop, tma_fprop, roles_fp
 
 static bool depthwise(const conv_problem *p) { return p->groups > 1 && p->groups == p->C; }
 
-/* Depthwise layers as groups of one channel, by products of 64 x 64 channels of which 64 count: a kernel with few other costs, where its products take a few
- * microseconds at most, or strides make those that copy more than they need worse. */
-static bool few_products(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+/* Depthwise layers, forward. Few results: what has the shortest way from memory and back. */
+static int64_t results(const conv_problem *p) { return (int64_t)p->N * p->P * p->Q * p->K; }
+static bool few_results(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)random;
-  const int64_t products = (int64_t)p->R * p->S * p->N * p->P * p->Q * ((p->C + 63) / 64);
-  return depthwise(p) && ((p->R * p->S <= 9 && p->stride_h * p->stride_w > 1) || products <= (int64_t)1800 * device->sm_count);
+  return results(p) <= (int64_t)1500 * device->sm_count;
 }
-
-/* Depthwise layers: where a warp of plain FMAs (step 04) has not less to set up. */
-static bool not_narrow(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  (void)pass, (void)device, (void)random;
-  return !(p->R * p->S <= 9 && p->Q <= 14);
+/* Groups of one channel, by products of 64 x 64 channels of which 64 count: a block brings whole images, and little else is to be done. */
+static bool narrow_groups(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)pass, (void)random;
+  return depthwise(p) && p->W <= 14 && results(p) * p->R * p->S <= (int64_t)150000 * device->sm_count;
 }
+/* Many results for each filter that a block brings; for 5 x 5 pixels that are asked for several times, so only where a stride makes these fewer. */
+static bool direct_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)pass, (void)random;
+  return p->R == 3 ? p->Q > 7 : p->stride_w == 2 && results(p) <= (int64_t)7000 * device->sm_count;
+}
+/* Depthwise layers, the image's gradient: where a warp of plain FMAs (step 04) has not less to set up. */
 static bool wide_no_stride(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)device, (void)random;
   return p->stride_h * p->stride_w == 1 && !(p->R * p->S <= 9 && p->W < 100);
@@ -80,8 +84,11 @@ static const conv_kernel *const kernels[] = {&wmma_fprop,       &mma_fprop,     
                                              &toeplitz_dgrad,   &tensor_wgrad,        &first_fprop,   &first_wgrad,    &groups_fprop,        &groups_dgrad,
                                              &groups_wgrad,     &patches_fprop,       &patches_dgrad, &patches_wgrad,  &direct_fprop};
 static const conv_choice rule[] = {
-    {&groups_fprop, few_products, "depthwise: 3x3 with a stride, or 1800 pixels and taps of 64 channels at most for each multiprocessor: where it can"},
-    {&toeplitz_fprop, not_narrow, "depthwise: filters above 3x3, or more than 14 columns"},
+    {&direct_fprop, few_results, "depthwise, 3x3 or 5x5: 1500 results at most for each multiprocessor: where it can"},
+    {&groups_fprop, narrow_groups, "depthwise: images of at most 14 columns, and at most 150,000 products for each multiprocessor: where it can"},
+    {&direct_fprop, direct_pays,
+     "depthwise: 3x3 with more than 7 columns of results; 5x5 with stride 2 and at most 7000 results for each multiprocessor: where it can"},
+    {&toeplitz_fprop, NULL, "depthwise: where it can"},
     {&toeplitz_dgrad, wide_no_stride, "depthwise: stride 1, and filters above 3x3 or 100 columns and more"},
     {&tensor_wgrad, NULL, "depthwise: where it can"},
     {&first_fprop, NULL, "up to four channels: where it can"},

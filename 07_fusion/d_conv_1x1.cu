@@ -5,14 +5,14 @@
  *           a 1 x 1 convolution's window is its pixel, and the tile, finished and rounded, is multiplied with the next filters, 64 at a time, as often as there are 64. What is saved is a write and a read of 64 channels, and a launch; nothing is computed twice.
  *
  *               halo tile x 9 taps -> sums -> finish -> [pixel][64], `between` -> x 64 filters -> sums -> finish -> box -> y
- *               \_________ a warpgroup: window ________/                          \__ two warpgroups in turns: widen __/
+ *               \____ two warpgroups in turns: window ____/                      \__ two warpgroups: widen ______________/
  *
- * Roles:    a warpgroup for the 3 x 3, two for the 1 x 1, since its results are more. The first hands a tile on and begins the next: tensor cores have products while
- *           results are finished, rounded and stored. Where each of two warpgroups did all of a tile, five ends of products followed one another, and a tile took twice its products' time.
- * Places:   two tiles between, and a box of each of the two for results, and the residual that they will be added to; residuals are fetched to the L2 cache when their tile begins.
+ * Roles:    two warpgroups for the 3 x 3, a tile each in turns, and two for the 1 x 1, every second 64 filters each. Each hands on and begins the next: tensor cores have products while
+ *           results are finished, rounded and stored. Where one warpgroup did all of a tile, five ends of products followed one another, and a tile took twice its products' time.
+ * Places:   two tiles between, and a box of each widener for results, and the residual that they will be added to; residuals are fetched to the L2 cache when their tile begins.
  * Change:   against 07b the second product and its filters, which stay in shared memory, too; roles by operation.
- * Expect:   ResNet-50, 56 x 56, 64 channels to 64 to 256. A tile of two rows is 3120 clocks of products, 36 of 120 pixels and 16; the first warpgroup's end is 500 more, of which
- *           half may hide: 3400. With 256 images 54 tiles a multiprocessor, 108 us, but 514 MB, 120 us: 135 with what both lose. With 32 images 7 tiles, 12 us, and 5 to begin and end. With the residual 216 and 30 us of bytes.
+ * Expect:   (before this version ran) ResNet-50, 56 x 56, 64 channels to 64 to 256. A tile of two rows is 3120 clocks of products, 36 of 120 pixels and 16. With 256 images 54 tiles a
+ *           multiprocessor, 99 us, but 514 MB, 120 us: 140 with what both lose. With 32 images 7 tiles, 11 us, and 5 to begin and end. With the residual 216 and 30 us of bytes.
  * Chain:    fprop, two operations: R x S with stride 1, up to 64 channels and filters; 1 x 1 with no stride, whose filters fit. Activations without exponentials.
  *           Layout: NHWC, filters KRSC, fp16 with fp32 sums; C and K: multiples of 8. */
 #include <math.h>
@@ -278,9 +278,11 @@ static cudaError_t launch_chain(const conv_plan *plan, const conv_buffers *each,
 }
 
 static void facts_chain(const conv_chain *chain, const conv_plan *plan, chain_facts *facts) {
-  (void)chain;
   const chain_plan *mine = plan_data<chain_plan>(plan);
-  *facts = {(const void *)mine->kernel, mine->blocks, ALL, mine->shared, mine->cut.tiles, 0};
+  const conv_problem *p = &chain->operation[0].problem;
+  const int pieces = (mine->second_k + WGMMA_M - 1) / WGMMA_M, rounds = (mine->cut.tiles + mine->blocks - 1) / mine->blocks;
+  const int products = (p->R * p->S + pieces) * BK / 16 * product_for(positions(p, &mine->cut), false) / 2; /* clocks */
+  *facts = {(const void *)mine->kernel, mine->blocks, ALL, mine->shared, mine->cut.tiles, 0, rounds * (products + 400 + 300 * pieces) / 1900.0};
 }
 
 static double growth_chain(const conv_chain *chain, int index, bool random) { return growth_steps(&chain->operation[index].problem, random); }

@@ -298,7 +298,13 @@ static void facts_bottleneck(const conv_chain *chain, const conv_plan *plan, cha
   const bottleneck_plan *mine = plan_data<bottleneck_plan>(plan);
   const conv_problem *p = &chain->operation[0].problem;
   const double again = (double)(mine->cut.count - p->N) * ROWS * p->W * p->K * p->C;
-  *facts = {(const void *)mine->row->kernel, mine->blocks, BLOCK, mine->shared, mine->cut.count, again};
+  *facts = {(const void *)mine->row->kernel,
+            mine->blocks,
+            BLOCK,
+            mine->shared,
+            mine->cut.count,
+            again,
+            steps_of(&mine->cut, mine->blocks) * (1.2 + 0.075 * mine->row->n)};
 }
 
 static double growth_bottleneck(const conv_chain *chain, int index, bool random) { return growth_steps(&chain->operation[index].problem, random); }

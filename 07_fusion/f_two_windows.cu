@@ -206,7 +206,7 @@ static void facts_two_windows(const conv_chain *chain, const conv_plan *plan, ch
   const two_windows_plan *mine = plan_data<two_windows_plan>(plan);
   const conv_problem *p = &chain->operation[0].problem;
   const double again = (double)(mine->cut.count - p->N) * ROWS * p->W * p->K * p->C * TAPS;
-  *facts = {(const void *)two_windows_kernel, mine->blocks, BLOCK, mine->shared, mine->cut.count, again};
+  *facts = {(const void *)two_windows_kernel, mine->blocks, BLOCK, mine->shared, mine->cut.count, again, 3.9 * steps_of(&mine->cut, mine->blocks)};
 }
 
 static double growth_two_windows(const conv_chain *chain, int index, bool random) { return growth_steps(&chain->operation[index].problem, random); }

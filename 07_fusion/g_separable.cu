@@ -292,7 +292,9 @@ static cudaError_t launch_separable(const conv_plan *plan, const conv_buffers *e
 static void facts_separable(const conv_chain *chain, const conv_plan *plan, chain_facts *facts) {
   const separable_plan *mine = plan_data<separable_plan>(plan);
   const double again = (mine->cut.parts.by - 1) * (double)problem_macs(&chain->operation[0].problem);
-  *facts = {(const void *)mine->kernel, mine->blocks, BLOCK, mine->shared, mine->cut.tiles, again};
+  const int rounds = (mine->cut.tiles + mine->blocks - 1) / mine->blocks;
+  const double us = rounds * mine->cut.chunks * (mine->problem.stride_h > 1 ? 3.2 : 2.3);
+  *facts = {(const void *)mine->kernel, mine->blocks, BLOCK, mine->shared, mine->cut.tiles, again, us};
 }
 
 static double growth_separable(const conv_chain *chain, int index, bool random) {

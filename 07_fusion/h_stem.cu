@@ -230,7 +230,9 @@ static void facts_stem(const conv_chain *chain, const conv_plan *plan, chain_fac
   const stem_plan *mine = plan_data<stem_plan>(plan);
   const conv_problem *p = &chain->operation[0].problem;
   const double row = (double)p->Q * p->K * p->C * p->R * p->S;
-  *facts = {(const void *)mine->row->kernel, mine->blocks, (1 + CONSUMERS) * THREADS, mine->shared, mine->cut.strips, (mine->cut.strips - p->N) * row};
+  const int all = CONSUMERS * mine->blocks, rows = (mine->cut.strips + all - 1) / all * (2 * mine->cut.length + 1); /* of a consumer */
+  const double us = rows * (0.5 + p->Q * (0.015 + 0.0018 * p->R));
+  *facts = {(const void *)mine->row->kernel, mine->blocks, (1 + CONSUMERS) * THREADS, mine->shared, mine->cut.strips, (mine->cut.strips - p->N) * row, us};
 }
 
 /* As 06s's; a maximum rounds nothing. */

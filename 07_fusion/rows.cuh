@@ -46,6 +46,9 @@ static inline void choose_strips(int images, int sm_count, strips *t) {
   }
 }
 
+/* Steps of the block with most strips. */
+static inline int steps_of(const strips *t, int blocks) { return (t->count + blocks - 1) / blocks * (t->length + 1); }
+
 /* Sums [64 channels][N pixels] of two rows, finished, to where they are kept: rows `row` and following of the image. What lies outside of it is the next layer's padding:
  * zeros, and not what scale and bias make of zeros. */
 template <int N>

@@ -32,6 +32,7 @@ def footer(row, cudnn=""):
 def plot_map(path):
     """Of the chains of one file: a 3 x 3 that keeps its channels, then a 1 x 1 with the most filters that were timed."""
     cells = {}  # images -> (channels, size) -> (filters, gain)
+    last = None
     rows = read(path, ("gpu", "driver", "cuda", "date", "chain", "us_apart", "us_fused"))
     for row in rows:
         match = MAPPED.fullmatch(row["chain"])
@@ -39,6 +40,7 @@ def plot_map(path):
             continue
         n, c, size, between, k = map(int, match.groups())
         if c == between:
+            last = row
             found = cells.setdefault(n, {})
             found[c, size] = max(found.get((c, size), (0, 0)), (k, float(row["us_apart"]) / float(row["us_fused"])))
     if not cells:
@@ -49,7 +51,7 @@ def plot_map(path):
     wins = sum(gain > 1.03 for gain in gains)
     title = f"3 × 3, then 1 × 1, in one kernel: faster on {wins} of {len(gains)}"
     subtitle = "Time of a kernel each over the time of one kernel for both, our own on either side. Blue: one kernel is faster; orange: two are."
-    fig, top, _ = style.figure(CELL * len(channels) + 0.78, title, subtitle, footer(rows[0]))
+    fig, top, _ = style.figure(CELL * len(channels) + 0.78, title, subtitle, footer(last))
     total = fig.get_figheight()
     left = 0.75
     width = (style.WIDTH - left) / len(cells)

@@ -43,6 +43,10 @@ resnet50-fp32 | 05 | --suite resnet50 --batch 1 --pass dgrad --kernel auto --sea
 resnet50-fp32 | 05 | --suite resnet50 --batch 1 --pass wgrad --kernel auto --search-seconds 4
 held-depthwise | 06 | --suite held_depthwise_fp16 --kernel auto --search-seconds 4
 held-depthwise | 04 | --suite held_depthwise_fp16 --dtype fp16 --kernel auto --search-seconds 4
+depthwise-networks | 06 | --suite depthwise_networks --batch 1 --pass fprop --kernel 06p,06u,06x --search-seconds 1
+depthwise-networks | 06 | --suite depthwise_networks --batch 8 --pass fprop --kernel 06p,06u,06x --search-seconds 1
+depthwise-networks | 06 | --suite depthwise_networks --batch 16 --pass fprop --kernel 06p,06u,06x --search-seconds 1
+depthwise-networks | 06 | --suite MOBILENET --batch 64 --pass fprop --kernel 06p,06u,06x
 channels-06 | 06 | --suite channels --pass fprop --no-cudnn --kernel 06f,06g,06h
 channels-06 | 06 | --suite channels --pass dgrad --no-cudnn --kernel 06g,06h,06j
 transposed-06 | 06 | --suite transposed --pass transposed --kernel auto --search-seconds 4
@@ -80,8 +84,9 @@ done
 mkdir -p $rows build/results
 lists=$(mktemp -d)
 trap 'rm -rf "$lists"' EXIT
-# Of a suite: DeepLab's last units; the training program's transposed layer; ResNeXt's grouped layers; ResNet's layers that get the shortcut added, and its others, but for the first.
+# Of a suite: DeepLab's last units; MobileNetV2's depthwise layers; the training program's transposed layer; ResNeXt's grouped layers; ResNet's layers that get the shortcut added, and its others, but for the first.
 grep 'deeplab_block4' common/suites/dilated >"$lists/DEEPLAB"
+grep '"v2_' common/suites/depthwise_networks >"$lists/MOBILENET"
 sed -n 3p common/suites/train >"$lists/TRANSPOSED"
 grep '^g' common/suites/resnext >"$lists/GROUPS"
 grep -v '^#' common/suites/resnet50 | grep expand >"$lists/EXPANDED"

@@ -71,13 +71,15 @@ defect rows_begin $kernel 's/\{0, -1, step/{0, 0, step/' result '' '07f: rows of
 defect rows_last $kernel 's/step <= of.end/step < of.end/' deadlock '' '07f: the rows below a strip never come' $rows
 defect rows_early $kernel 's/ptx_griddepcontrol_wait\(\);//' 'overlap: .*earlier launch' '' '07f: x read before it is there' early 07f image
 defect rows_over $kernel 's/ptx_griddepcontrol_wait\(\);//' 'overlap: .*earlier launch' '' '07f: results over what an earlier launch still reads' early 07f over
-pairs='mb4ic64ih10oc64kh3ph1+bias mb4ic64ih10oc200kh1+residual' # four pieces
+pieces='mb4ic64ih10oc64kh3ph1+bias mb4ic64ih10oc200kh1+residual' # four
 kernel=d_conv_1x1.cu
-defect pair_operand $kernel 's/if \(frees\) ptx_wgmma_wait<0>\(\);//' "$race" '' '07d: the last residual over an operand that is multiplied' $pairs
-defect pair_box $kernel 's/if \(stores && place == 0\) ptx_bulk_wait_read<0>\(\);//' "$race" '' '07d: results over results that still leave' ${pairs/+residual/+bias}
-defect pair_between $kernel 's/if \(stores\) ptx_bulk_wait_read<0>\(\); \/\* the results before.*//' "$race" '' '07d: an operand over results that still leave' 'mb9ic64ih10oc64kh3ph1 mb9ic64ih10oc128kh1'
-defect pair_room $kernel 's/else ptx_bulk_wait_read<0>\(\);//' "$race" '' '07d: a residual over results that still leave' $pairs
-defect pair_place $kernel 's/piece == pieces - 1;/piece < pieces;/' "$race|result" '' '07d: results over an operand that has more products' ${pairs/+residual/+bias}
+defect chain_halo $kernel 's/ptx_wgmma_wait<0>\(\);(?=\s*if \(first_lane\) ptx_mbarrier_arrive\(at.halo)//' "$race" '' '07d: a halo tile given back while it is multiplied' $pieces
+defect chain_between $kernel 's/ptx_mbarrier_wait\(at.pixels.empty.*//' "$race" '' '07d: an operand over one that is multiplied' $pieces
+defect chain_fence $kernel 's/(at.between \+ to.stage \* box_bytes\);\s*)ptx_fence_proxy_async\(\);/$1/' proxy '' '07d: no fence between what lies between and its products' $pieces
+defect chain_back $kernel 's/piece \+ WIDENERS >= pieces\)/piece < WIDENERS)/' "$race" '' '07d: an operand given back before its last product' 'mb4ic64ih10oc64kh3ph1 mb4ic64ih10oc320kh1'
+defect chain_box $kernel 's/if \(stores\) ptx_bulk_wait_read<0>\(\); \/\* the box.*//' "$race" '' '07d: results over results that still leave' ${pieces/+residual/+bias}
+defect chain_room $kernel 's/if \(f.residual\) ptx_bulk_wait_read<0>\(\), /if (f.residual) /' "$race" '' '07d: a residual over results that still leave' $pieces
+defect chain_turn $kernel 's/\(me \+ turn \* pieces\) % WIDENERS/(0 * me + turn * pieces) % WIDENERS/' "$race|result" '' '07d: pieces that nobody takes' $pieces
 state='recurrent --hidden 128 --batch 5 --steps 6'
 kernel=i_recurrent.cu
 defect state_early $kernel 's/if \(t > 0\) ptx_mbarrier_wait\(empty.*//' "$race" '' '07i: a state over one that others still read' $state

@@ -28,7 +28,7 @@ without() {
     $LINK -rdynamic -o "$folder/$name" "$folder/$name.o" "$B"/tests/early.c.o "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
 }
 export -f without
-sources=(f_persistent g_window h_stream i_few j_dgrad l_wgrad k_strides m_window_wgrad n_pairs r_tensor_wgrad s_first t_first_wgrad u_groups v_groups_wgrad)
+sources=(f_persistent g_window h_stream i_few j_dgrad l_wgrad k_strides m_window_wgrad n_pairs r_tensor_wgrad s_first t_first_wgrad u_groups v_groups_wgrad x_direct)
 declare -A only=([s_first]='ROW_OF(16)' [t_first_wgrad]='ROW_OF(3, 24, 1)' [u_groups]='ROW_OF(256)') # of the table of instances: the rest takes the compiler long
 for source in "${sources[@]}"; do cp 06_*/"$source.cu" "$folder"; done
 for waits in all producer; do
@@ -82,5 +82,6 @@ done
 found producer 06v v_groups_wgrad image '&halos.of\[plane\], \{' 'wrote it'
 found producer 06v v_groups_wgrad filters '&gradients, \{' 'wrote it'
 for layer in 06t:t_first_wgrad 06v:v_groups_wgrad; do found all ${layer%:*} ${layer#*:} over 'to\[\(k|parts\[|float2 \*\)here' 'wrote it'; done
+for pair in 'image wrote' 'filters wrote' 'over read'; do found all 06x x_direct ${pair% *} '__align__\(8\) quad' "${pair#* } it"; done # copies of a struct: at its own line
 found all 06w f_persistent image 'windows, \{' 'wrote it'
 done_testing

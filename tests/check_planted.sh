@@ -189,6 +189,12 @@ plant diagonal_plane $wgrad 's/row.residue \* p->stride_w \+ column.residue/colu
 plant diagonal_parts $wgrad 's/\(int64_t\)split \* p.K \+ first_k/(int64_t)first_k/' said 'block-race|uninitialised' '06v: sums of all blocks in the same place' "sms=8 $gradient"
 plant diagonal_wait 06_tensorcore_fp16/whole_parts.cuh@$wgrad '/the parts are there/d' said 'overlap' '06v: parts read before they are there' "$gradient"
 plant diagonal_past $wgrad 's/ROW_OF_TAPS \? taps - TAPS : taps - 1/taps - 1/' said 'uninitialised|out-of-bounds' '06v: a row of taps past the last' '--pass wgrad --kernel 06v --shape g2mb1ic16ih4iw16oc16oh4ow12kh1kw3dh0dw2ph0pw1'
+# 06x: filters of a block's channels in shared memory.
+few='--pass fprop --kernel 06x --shape g36mb2ic36ih9oc36kh3ph1'
+direct=06_tensorcore_fp16/x_direct.cu
+plant direct_right $direct '' none '' '06x as it is' "$few"
+plant direct_barrier $direct 's/__syncthreads\(\); .. filters are there .*//' said 'race|uninitialised' '06x: filters read before they are there' "$few"
+plant direct_channel $direct 's/threadIdx.x % quads \* TAPS/(threadIdx.x + 1) % quads * TAPS/' result '' '06x: the filters of the next channels' "$few"
 
 # Compiles and runs one case; its exit status, stdout and stderr stay in the folder.
 run_case() {

@@ -39,6 +39,7 @@ static const struct layer {
     {"06u-classes", "06u", "g4mb1ic16ih12oc64oh6kh3sh2ph1", "", PASS_DGRAD},
     {"06v", "06v", "g4mb1ic64ih12oc64kh3ph1", "", PASS_WGRAD},
     {"06w", "06w", "mb1ic4ih8oc16oh4kh2sh2", "", PASS_FPROP},
+    {"06x", "06x", "g64mb1ic64ih3oc64kh3ph1", "", PASS_FPROP},
     {"07a", "07a", "mb1ic64ih24oc64kh3ph1", "", PASS_FPROP},
     {"07b", "07b", "mb1ic64ih24oc64kh3ph1", "", PASS_FPROP},
     {"07c", "07c", "mb2ic8ih6oc8kh3ph1", "", PASS_FPROP},

@@ -41,7 +41,7 @@ static outcome run(const conv_graph *graph, const conv_step *step, bool integers
   conv_graph g = *graph;
   static graph_plan plan;
   outcome o = {0};
-  o.status = graph_choose(&g, &step, 1, true, &gpu.device, &plan, o.error);
+  o.status = graph_choose(&g, &step, 1, &(graph_chains){0}, &gpu.device, &plan, o.error);
   if (!o.status) o.status = graph_alloc(&g, o.error);
   o.operations = g.operations;
   if (!o.status) {

@@ -108,7 +108,7 @@ static int count(const session *s, const conv_graph *asked, point *at) {
   static graph_plan plan;
   char why[GRAPH_ERROR];
   g = *asked;
-  if (graph_choose(&g, all_steps, steps_known(), true, &s->device, &plan, why)) return fprintf(stderr, "%s: %s\n", at->text, why), 2;
+  if (graph_choose(&g, all_steps, steps_known(), &(graph_chains){0}, &s->device, &plan, why)) return fprintf(stderr, "%s: %s\n", at->text, why), 2;
   const chain_kernel *chain = plan.chain[0];
   if (asked->operations > 1 && (!chain || chain->count != asked->operations))
     return fprintf(stderr, "%s: expected a chain that one kernel computes\n", at->text), 2;
@@ -147,8 +147,8 @@ static int measure(session *s, const conv_graph *asked, point *at) {
   apart = *asked;
   if (asked->operations == 1 && !epilogue_empty(&asked->operation[0].what.epilogue) && graph_split(&apart, 0))
     return fprintf(stderr, "%s: no room\n", at->text), 2;
-  if (graph_choose(&g, all_steps, steps_known(), true, device, &plan, why)) return fprintf(stderr, "%s: %s\n", at->text, why), 2;
-  if (graph_choose(&apart, all_steps, steps_known(), false, device, &apart_plan, why)) return fprintf(stderr, "%s: %s\n", at->text, why), 2;
+  if (graph_choose(&g, all_steps, steps_known(), &(graph_chains){0}, device, &plan, why)) return fprintf(stderr, "%s: %s\n", at->text, why), 2;
+  if (graph_choose(&apart, all_steps, steps_known(), NULL, device, &apart_plan, why)) return fprintf(stderr, "%s: %s\n", at->text, why), 2;
   int status = graph_alloc(&g, why) || graph_alloc(&apart, why) ? (fprintf(stderr, "%s: %s\n", at->text, why), 2) : 0;
   if (!status) status = verify(&g, &plan, use_gpu, &v);
   if (!status) status = verify(&apart, &apart_plan, use_gpu, &v);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "07_fusion/should_fuse.h"
 #include "07_fusion/tools/network/layers.h"
 #include "common/cudnn/cudnn.h"
 #include "common/files/arguments.h"
@@ -13,18 +14,30 @@
 #include "common/harness/graph_time.h"
 #include "common/harness/report.h"
 
-static const char help_text[] = "usage: network [options]\n"
-                                "  --network NAME   resnet50 or resnet18 (default: resnet50)\n"
-                                "  --batch N        images (default: 32; on the emulator 1)\n"
-                                "  --size N         of an image's sides, from 32 on (default: 224; on the emulator 32)\n"
-                                "  --narrower N     channels divided by 1, 2, 4 or 8 (default: 1; on the emulator 8)\n"
-                                "  --unfused        a kernel for each operation, even where one can do several\n"
-                                "  --seed N         of the data (default: 1)\n"
-                                "  --seconds S      of a search of cuDNN's plans for one layer (default: 10)\n"
-                                "  --no-cudnn       time our kernels only\n"
-                                "  --no-time        verify only\n"
-                                "  --csv FILE       the time of the whole network, and of each layer by itself\n"
-                                "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
+static const char help_text[] =
+    "usage: network [options]\n"
+    "  --network NAME   resnet50 or resnet18 (default: resnet50)\n"
+    "  --batch N        images (default: 32; on the emulator 1)\n"
+    "  --size N         of an image's sides, from 32 on (default: 224; on the emulator 32)\n"
+    "  --narrower N     channels divided by 1, 2, 4 or 8 (default: 1; on the emulator 8)\n"
+    "  --fused          a kernel for several operations wherever there is one (on a GPU by default: where should_fuse() says that it pays)\n"
+    "  --unfused        a kernel for each operation, even where one can do several\n"
+    "  --seed N         of the data (default: 1)\n"
+    "  --seconds S      of a search of cuDNN's plans for one layer (default: 10)\n"
+    "  --no-cudnn       time our kernels only\n"
+    "  --no-time        verify only\n"
+    "  --csv FILE       the time of the whole network, and of each layer by itself\n"
+    "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
+
+/* Whether to take the kernel of a chain: as should_fuse() says. data: the machine. */
+static bool pays(const conv_chain *chain, const chain_kernel *kernel, const conv_plan *plan, const void *data) {
+  const machine *m = data;
+  chain_facts facts = {0};
+  fusion_account account;
+  kernel->facts(chain, plan, &facts);
+  should_fuse(chain, &facts, &m->device, &m->peaks, &account);
+  return account.pays;
+}
 
 /* Random weights, but for the average's. */
 static void fill(network *n, const conv_graph *g, uint64_t seed) {
@@ -95,15 +108,23 @@ static int time_it(const network *n, const network_shape *shape, const conv_grap
 }
 
 int main(int argc, char **argv) {
-  enum { NETWORK = 256, BATCH, SIZE, NARROWER, UNFUSED, SEED, SECONDS, NO_CUDNN, NO_TIME, CSV, HELP };
-  static const struct option table[] = {
-      {"network", required_argument, 0, NETWORK},   {"batch", required_argument, 0, BATCH}, {"size", required_argument, 0, SIZE},
-      {"narrower", required_argument, 0, NARROWER}, {"unfused", no_argument, 0, UNFUSED},   {"seed", required_argument, 0, SEED},
-      {"seconds", required_argument, 0, SECONDS},   {"no-cudnn", no_argument, 0, NO_CUDNN}, {"no-time", no_argument, 0, NO_TIME},
-      {"csv", required_argument, 0, CSV},           {"help", no_argument, 0, HELP},         {0}};
+  enum { NETWORK = 256, BATCH, SIZE, NARROWER, FUSED, UNFUSED, SEED, SECONDS, NO_CUDNN, NO_TIME, CSV, HELP };
+  static const struct option table[] = {{"network", required_argument, 0, NETWORK},
+                                        {"batch", required_argument, 0, BATCH},
+                                        {"size", required_argument, 0, SIZE},
+                                        {"narrower", required_argument, 0, NARROWER},
+                                        {"fused", no_argument, 0, FUSED},
+                                        {"unfused", no_argument, 0, UNFUSED},
+                                        {"seed", required_argument, 0, SEED},
+                                        {"seconds", required_argument, 0, SECONDS},
+                                        {"no-cudnn", no_argument, 0, NO_CUDNN},
+                                        {"no-time", no_argument, 0, NO_TIME},
+                                        {"csv", required_argument, 0, CSV},
+                                        {"help", no_argument, 0, HELP},
+                                        {0}};
   network_shape shape = {.name = "resnet50"};
   graph_timing how = {.cudnn = true, .in_order = true, .pieces = true};
-  bool timing = true, chains = true;
+  bool timing = true, chains = true, fused = false;
   const char *csv_path = NULL;
   output *csv = NULL;
   int option, failed = 0, seed = 1, seconds = 10;
@@ -116,6 +137,7 @@ int main(int argc, char **argv) {
       case NARROWER: failed = argument_integer("--narrower", optarg, 1, 8, &shape.narrower); break;
       case SEED: failed = argument_integer("--seed", optarg, 1, 1 << 30, &seed); break;
       case SECONDS: failed = argument_integer("--seconds", optarg, 1, 1000, &seconds); break;
+      case FUSED: fused = true; break;
       case UNFUSED: chains = false; break;
       case NO_CUDNN: how.cudnn = false; break;
       case NO_TIME: timing = false; break;
@@ -144,7 +166,8 @@ int main(int argc, char **argv) {
   g = n.graph;
   int steps = 0;
   while (all_steps[steps]) steps++;
-  if (graph_choose(&g, all_steps, steps, chains, &m.device, &plan, why)) return fprintf(stderr, "network: %s\n", why), 2;
+  const graph_chains wanted = {.wanted = fused || m.device.emulated ? NULL : pays, .data = &m}; /* the emulator times nothing: all that there is is run */
+  if (graph_choose(&g, all_steps, steps, chains ? &wanted : NULL, &m.device, &plan, why)) return fprintf(stderr, "network: %s\n", why), 2;
   int status = graph_alloc(&g, why) ? (fprintf(stderr, "network: %s\n", why), 2) : 0;
   printf("%s, %d image%s of %d x %d%s\n", shape.name, shape.batch, shape.batch == 1 ? "" : "s", shape.size, shape.size, shape.narrower > 1 ? ", narrower" : "");
   if (!status) {

@@ -21,6 +21,7 @@ typedef struct chain_facts {
   int blocks, threads, shared; /* shared: dynamic bytes of a block */
   int tiles;                   /* that the blocks divide among themselves */
   double again;                /* multiply-adds of results that some other tile computes, too */
+  double us;                   /* what the block with most tiles takes, if memory does not decide: fitted to times on the GPU that plans are fitted to */
 } chain_facts;
 
 typedef struct chain_kernel {

@@ -115,27 +115,28 @@ static bool chain_of(const conv_graph *g, int i, int count, conv_chain *chain) {
   return true;
 }
 
-/* The longest chain from operation i on that a step has a kernel for; NULL: none. */
-static const chain_kernel *chain_for(const conv_graph *g, int i, const conv_step *const steps[], int count, const conv_device *device, conv_chain *chain,
-                                     conv_plan *plan) {
+/* The longest chain from operation i on that a step has a kernel for, which is wanted; NULL: none. */
+static const chain_kernel *chain_for(const conv_graph *g, int i, const conv_step *const steps[], int count, const graph_chains *chains,
+                                     const conv_device *device, conv_chain *chain, conv_plan *plan) {
   for (int length = CHAIN_OPERATIONS; length > 1; length--)
     for (int s = 0; s < count; s++)
       for (int c = 0; c < steps[s]->chain_count; c++) {
         const chain_kernel *k = steps[s]->chains[c];
         if (k->count != length || k->dtype != g->dtype || k->layout != g->layout || k->min_arch > device->arch || !chain_of(g, i, length, chain)) continue;
         memset(plan, 0, sizeof *plan);
-        if (!k->plan(chain, device, plan)) return k;
+        if (!k->plan(chain, device, plan) && (!chains->wanted || chains->wanted(chain, k, plan, chains->data))) return k;
       }
   return NULL;
 }
 
-int graph_choose(conv_graph *g, const conv_step *const steps[], int count, bool chains, const conv_device *device, graph_plan *plan, char error[GRAPH_ERROR]) {
+int graph_choose(conv_graph *g, const conv_step *const steps[], int count, const graph_chains *chains, const conv_device *device, graph_plan *plan,
+                 char error[GRAPH_ERROR]) {
   plan->workspace_bytes = 0;
   for (int i = 0; i < GRAPH_OPERATIONS; i++) plan->kernel[i] = NULL, plan->chain[i] = NULL;
   for (int i = 0; i < g->operations; i++) {
     const conv_operation *o = &g->operation[i].what;
     const char *why;
-    plan->chain[i] = chains ? chain_for(g, i, steps, count, device, &plan->what[i], &plan->plan[i]) : NULL;
+    plan->chain[i] = chains ? chain_for(g, i, steps, count, chains, device, &plan->what[i], &plan->plan[i]) : NULL;
     if (plan->chain[i]) {
       if (plan->plan[i].workspace_bytes > plan->workspace_bytes) plan->workspace_bytes = plan->plan[i].workspace_bytes;
       for (int left = plan->chain[i]->count; left > 1; left--, i++) g->tensor[g->operation[i].y].use = USE_INSIDE;

@@ -50,10 +50,17 @@ typedef struct graph_plan {
   size_t workspace_bytes; /* the most that one needs: they follow one another */
 } graph_plan;
 
+/* Which kernels for several operations graph_choose() takes. wanted: whether a kernel is, which can do the chain by this plan; NULL: all are. */
+typedef struct graph_chains {
+  bool (*wanted)(const conv_chain *chain, const chain_kernel *kernel, const conv_plan *plan, const void *data);
+  const void *data; /* of the one who asks */
+} graph_chains;
+
 /* Takes for every operation what the first of the steps whose rule has a line for it takes; or else the first kernel that can do it. Where none fuses its epilogue,
  * the operation becomes two, the convolution and a pointwise one, with a tensor between them: *g changes. chains: operations that a step has one kernel for, the
  * longest first, are that one's. Returns 0, or -1 with a line in `error`. */
-int graph_choose(conv_graph *g, const conv_step *const steps[], int count, bool chains, const conv_device *device, graph_plan *plan, char error[GRAPH_ERROR]);
+int graph_choose(conv_graph *g, const conv_step *const steps[], int count, const graph_chains *chains, const conv_device *device, graph_plan *plan,
+                 char error[GRAPH_ERROR]);
 
 /* Host memory of all tensors. Returns 0, or -1 with a line. Free with graph_free either way. */
 int graph_alloc(conv_graph *g, char error[GRAPH_ERROR]);

@@ -132,7 +132,7 @@ int main(int argc, char **argv) {
   static graph_plan plan;
   int steps = 0;
   while (all_steps[steps]) steps++;
-  if (graph_choose(&g, all_steps, steps, r.chains, &m.device, &plan, why)) return fprintf(stderr, "graph: %s\n", why), 2;
+  if (graph_choose(&g, all_steps, steps, r.chains ? &(graph_chains){0} : NULL, &m.device, &plan, why)) return fprintf(stderr, "graph: %s\n", why), 2;
   int status = graph_alloc(&g, why) ? (fprintf(stderr, "graph: %s\n", why), 2) : 0;
   const bool on_device = r.verify ? strcmp(r.verify, "device") == 0 : !m.device.emulated;
   graph_figures f = {0};
