@@ -2,12 +2,14 @@
  *
  * Terms:    latency-bound kernels, thread-level parallelism, programmatic dependent launch.
  * Idea:     with one image a depthwise layer is over in 3 us, of which 2 are the launch, one way from memory and one way back. Whatever comes in between is too much: 06p's
- *           matrices and its ring of rows, 06u's diagonals, 04g's strips, on which a thread walks down the image and waits at every row. So nothing is shared, nobody waits for
- *           anybody, and nobody walks: a thread has four channels of two neighbouring pixels, asks at once for all that lies under their windows, multiplies, and stores.
+ *           matrices and its ring of rows, 06u's diagonals, 04g's strips, on which a thread walks down the image and waits at every row. So no pixel is shared, and nobody walks:
+ *           a thread has four channels of two neighbouring pixels, asks at once for all that lies under their windows, waits once, multiplies, and stores.
+ * Filters:  of a channel all taps lie side by side: neighbouring threads would read them 72 or 200 bytes apart. The block copies its channels' filters as they lie, and threads
+ *           read them from shared memory, where those strides meet no bank twice.
  * Cost:     what neighbours have in common is asked for by each of them: a pixel SIZE times from L1 or L2, or less, where a thread has several rows. Four channels are 8 bytes, and
  *           a warp's requests are 256 bytes side by side.
  * Change:   against 04g no strip; four channels for two, which are few registers for a 3 x 3 or 5 x 5 filter, but half as many requests; it begins early (docs/06_launch.md).
- * Expect:   (before anything ran) 3 x 3, one image, 192 channels, 28 x 28: 18,816 threads, 0.7 us to launch, 0.9 for pixels from DRAM, 300 instructions of one or two warps a scheduler, 0.3, and
+ * Expect:   (before anything ran, without the filters' way) 3 x 3, one image, 192 channels, 28 x 28: 18,816 threads, 0.7 us to launch, 0.9 for pixels from DRAM, 300 instructions of one or two warps a scheduler, 0.3, and
  *           0.6 to store: 2.5 us, where 06u takes 3.9 and 06p 4.9. 5 x 5: 3.2. With many images the requests decide: 12 of 8 bytes for two outputs, 36 with four rows for eight.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. 3 x 3 and 5 x 5, stride 1 or 2, no dilation; C = K = groups, a multiple of 4. */
 #include <cuda_fp16.h>
@@ -131,4 +133,4 @@ static cudaError_t launch_direct(const conv_plan *plan, const conv_buffers *b, c
                        (const quad *)b->x, (const quad *)b->w, (quad *)b->y);
 }
 
-NHWC_ROW(direct_fprop, "06x", "depthwise, fp16: nothing shared, nobody waits", PASS_FPROP, 53, plan_direct, launch_direct, plain_growth_fprop);
+NHWC_ROW(direct_fprop, "06x", "depthwise, fp16: few outputs, the shortest way", PASS_FPROP, 53, plan_direct, launch_direct, plain_growth_fprop);
