@@ -66,6 +66,11 @@ epilogue-07 | 07 | --suite OTHERS --batch 32 --pass fprop --kernel auto --fuse s
 epilogue-07 | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fuse scale,bias,residual,relu
 epilogue-07 | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse scale,bias,relu
 fusion-07 | tools/fusion | --seconds 2
+fusion-07 | tools/fusion | --seconds 2 --images 64 --list SEPARABLE
+blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic64ih56oc64kh3ph1+scale+bias+relu mb32ic64ih56oc64kh3ph1+scale+bias+residual=0+relu
+blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic128ih28oc128kh3ph1+scale+bias+relu mb32ic128ih28oc128kh3ph1+scale+bias+residual=0+relu
+blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic256ih14oc256kh3ph1+scale+bias+relu mb32ic256ih14oc256kh3ph1+scale+bias+residual=0+relu
+blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic512ih7oc512kh3ph1+scale+bias+relu mb32ic512ih7oc512kh3ph1+scale+bias+residual=0+relu
 network-07 | tools/network | --batch 1 --seconds 2
 network-07 | tools/network | --batch 32 --seconds 2
 network-07 | tools/network | --batch 256 --seconds 2
@@ -84,7 +89,8 @@ done
 mkdir -p $rows build/results
 lists=$(mktemp -d)
 trap 'rm -rf "$lists"' EXIT
-# Of a suite: DeepLab's last units; MobileNetV2's depthwise layers; the training program's transposed layer; ResNeXt's grouped layers; ResNet's layers that get the shortcut added, and its others, but for the first.
+# Of chains: MobileNetV2's pairs. Of a suite: DeepLab's last units; MobileNetV2's depthwise layers; the training program's transposed layer; ResNeXt's grouped layers; ResNet's layers that get the shortcut added, and its others, but for the first.
+grep '^g' 07_fusion/chains.txt >"$lists/SEPARABLE"
 grep 'deeplab_block4' common/suites/dilated >"$lists/DEEPLAB"
 grep '"v2_' common/suites/depthwise_networks >"$lists/MOBILENET"
 sed -n 3p common/suites/train >"$lists/TRANSPOSED"
@@ -98,7 +104,7 @@ for name; do
   while IFS='|' read -r of program arguments; do
     [ "${of// /}" = "$name" ] || continue
     part=$lists/$name-${#parts[@]}.csv
-    arguments=$(sed -E "s#--suite ([A-Z]+)#--suite $lists/\1#" <<<"$arguments")
+    arguments=$(sed -E "s#--(suite|list) ([A-Z]+)#--\1 $lists/\2#" <<<"$arguments")
     # shellcheck disable=SC2086
     $build/${program// /} $arguments --csv "$part" || status=1
     [ -s "$part" ] && parts+=("$part")
