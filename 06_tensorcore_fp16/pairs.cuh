@@ -41,28 +41,52 @@ static __device__ __forceinline__ void load_raw(const conv_problem &p, const pai
   if (r.bytes > 0) ptx_bulk_load(to, (const char *)x + r.from, r.bytes, full);
 }
 
-/* Pixel w of a row of x: its channels, in two words; zeros outside of the image. */
-static __device__ __forceinline__ uint2 pixel_of(const conv_problem &p, const unsigned short *row, bool inside, int w) {
-  unsigned channel[PIXEL];
-#pragma unroll
-  for (int c = 0; c < PIXEL; c++) channel[c] = inside && (unsigned)w < (unsigned)p.W && c < p.C ? row[w * p.C + c] : 0;
-  return make_uint2(channel[0] | channel[1] << 16, channel[2] | channel[3] << 16);
+/* How the channels of a pixel lie in x, which begins with a word: from which word on, and which bytes of two words are theirs, zeros past the last. Up to three channels of any
+ * pixel lie in two words, and so do four, since they begin with a word. */
+typedef struct pixel_place {
+  int word;
+  unsigned low, high; /* __byte_perm's: of the two words, and of the second and zero */
+  bool both;          /* or the first only */
+} pixel_place;
+
+/* at: the pixel's first half. */
+static __device__ __forceinline__ pixel_place place_of(int at, int channels) {
+  const bool odd = at & 1;
+  const unsigned low = channels == 1 ? odd ? 0x7732 : 0x7710 : odd ? 0x5432 : 0x3210;
+  const unsigned high = channels < 3 ? 0x4444 : channels == 3 ? odd ? 0x4432 : 0x4410 : 0x3210;
+  return {at >> 1, low, high, (int)odd + channels > 2};
 }
 
-/* By four warps: a tile's rows, as they came, to rows of pairs; from pixel `left` on, which may lie outside. */
+/* The pixel so many words further on; zeros outside of the image. */
+static __device__ __forceinline__ uint2 pixel_of(const unsigned *x, const pixel_place &at, int further, bool inside) {
+  unsigned first = 0, second = 0;
+  if (inside) first = x[at.word + further];
+  if (inside && at.both) second = x[at.word + further + 1];
+  return make_uint2(__byte_perm(first, second, at.low), __byte_perm(second, 0, at.high));
+}
+
+/* By four warps: a tile's rows, as they came, to rows of pairs; from pixel `left` on, which may lie outside. Lanes have neighbouring pairs; from one of a lane's to the next there is an even
+ * number of pixels, so all lie alike in their words. */
 static __device__ __forceinline__ void expand(const conv_problem &p, const pair_cut &t, int tile, int left, const unsigned char *raw, unsigned char *to) {
   const raw_rows r = raw_of(p, t, tile);
+  const unsigned *const x = (const unsigned *)raw;
+  const int lane = threadIdx.x % 32;
   for (int i = uniform(threadIdx.x / 32 % EXPANDERS); i < t.halo; i += EXPANDERS) {
-    const int h = r.first + i;
+    const int h = r.first + i, row = r.skip / 2 + (h - r.inside) * p.W * p.C;
     const bool inside = h >= 0 && h < p.H;
-    const unsigned short *const row = (const unsigned short *)(raw + r.skip) + (h - r.inside) * p.W * p.C;
-    for (int plane = 0; plane < t.planes; plane++)
+    for (int plane = 0; plane < t.planes; plane++) {
+      const int first_w = left + 2 * (lane * t.planes + plane);
+      const pixel_place low = place_of(row + first_w * p.C, p.C), high = place_of(row + (first_w + 1) * p.C, p.C);
+      unsigned char *const pairs = to + i * t.row + (plane * t.slots + lane) * PAIR;
 #pragma unroll 4
-      for (int slot = threadIdx.x % 32; slot < t.slots; slot += 32) {
-        const int w = left + 2 * (slot * t.planes + plane);
-        const uint2 low = pixel_of(p, row, inside, w), high = pixel_of(p, row, inside, w + 1);
-        *(uint4 *)(to + i * t.row + (plane * t.slots + slot) * PAIR) = make_uint4(low.x, low.y, high.x, high.y);
+      for (int first = 0; first < t.slots; first += 32) {
+        const int w = first_w + 2 * first * t.planes, further = first * t.planes * p.C;
+        if (first + lane >= t.slots) continue;
+        const uint2 left_one = pixel_of(x, low, further, inside && (unsigned)w < (unsigned)p.W);
+        const uint2 right_one = pixel_of(x, high, further, inside && (unsigned)(w + 1) < (unsigned)p.W);
+        *(uint4 *)(pairs + first * PAIR) = make_uint4(left_one.x, left_one.y, right_one.x, right_one.y);
       }
+    }
     __syncwarp();
   }
 }

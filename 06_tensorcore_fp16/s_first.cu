@@ -30,15 +30,15 @@ static constexpr int MOST_STEPS = 64, STEP = WGMMA_M * 2 * PAIR /* bytes of 64 f
 /* Products of a position's window, and of a tile: `across` pieces of a row, `pieces` times 64 filters. All filters are `parts` times as many: other blocks'. */
 typedef struct first_cut {
   pair_cut in;
-  divisor by_k, parts;
-  int steps, across, pieces, stages;
+  divisor by_k, parts, across, pieces;
+  int steps, stages;
   unsigned at[MOST_STEPS];                                 /* of a step's pairs: what its descriptor differs by from the first's */
   unsigned char row[2 * MOST_STEPS], pair[2 * MOST_STEPS]; /* of the filter, and of its row; row R: none */
 } first_cut;
 
 /* By the consumers: filters [64 of them][step][2 pairs][64][16 bytes]. */
 static __device__ __forceinline__ void put_filters(const conv_problem &p, const first_cut &t, int first, const __half *__restrict__ w, unsigned char *filters) {
-  const int units = t.pieces * t.steps * 2 * WGMMA_M;
+  const int units = t.pieces.by * t.steps * 2 * WGMMA_M;
 #pragma unroll 2
   for (int i = threadIdx.x - THREADS; i < units; i += CONSUMERS * THREADS) {
     const int of_pairs = i / WGMMA_M, piece = of_pairs / (2 * t.steps), pair = of_pairs - piece * 2 * t.steps, row = first + piece * WGMMA_M + i % WGMMA_M;
@@ -61,12 +61,12 @@ __global__ void __launch_bounds__(BLOCK, 1)
     first_kernel(conv_problem p, first_cut t, const __half *__restrict__ x, const __half *__restrict__ w, const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * MOST_STAGES + RAW_STAGES];
-  unsigned char *const boxes = shared, *const filters = boxes + CONSUMERS * BOXES * N * ROW, *const stages = filters + t.pieces * t.steps * STEP;
+  unsigned char *const boxes = shared, *const filters = boxes + CONSUMERS * BOXES * N * ROW, *const stages = filters + t.pieces.by * t.steps * STEP;
   unsigned char *const raw = stages + t.stages * t.in.stage;
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
   const ptx_shared raw_full = ptx_shared_address(barriers + 2 * MOST_STAGES);
   const int role = uniform(threadIdx.x / THREADS), place = divide(blockIdx.x, t.parts), apart = gridDim.x / t.parts.by;
-  const int first_filter = (blockIdx.x - place * t.parts.by) * t.pieces * WGMMA_M;
+  const int first_filter = (blockIdx.x - place * t.parts.by) * t.pieces.by * WGMMA_M;
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&results);
@@ -102,38 +102,37 @@ __global__ void __launch_bounds__(BLOCK, 1)
   const ptx_shared out = ptx_shared_address(boxes) + me * BOXES * N * ROW;
   const unsigned long long of_a = ptx_wgmma_descriptor(ptx_shared_address(filters), WGMMA_M * PAIR, 8 * PAIR, PTX_SWIZZLE_NONE);
   slot s = {0, 0};
-  int turn = 0, box = 0;
+  int turn = 0, box = 0; /* products of both consumers so far, mod 2 */
   for (int i = place; i < t.in.tiles; i += apart, s = next_slot(s, t.stages)) {
-    const int n = divide(i, t.in.by_p), first = (i - n * t.in.by_p.by) * t.in.rows, rows = min(t.in.rows, p.P - first);
+    const int n = divide(i, t.in.by_p), first = (i - n * t.in.by_p.by) * t.in.rows, items = min(t.in.rows, p.P - first) * t.across.by * t.pieces.by;
     const ptx_shared stage = ptx_shared_address(stages) + s.stage * t.in.stage;
     ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
-    for (int row = 0; row < rows; row++)
-      for (int column = 0; column < t.across * N; column += N)
-        for (int piece = 0; piece < t.pieces; piece++) {
-          if (turn++ % CONSUMERS != me) continue;
-          const unsigned long long of_b = ptx_wgmma_descriptor(stage + row * p.stride_h * t.in.row + column * PAIR, 0, 8 * PAIR, PTX_SWIZZLE_NONE);
-          float sum[N / 2];
-          ptx_wgmma_fence();
-          ptx_wgmma<0, 0, 0>(sum, of_a + piece * t.steps * (STEP / 16), of_b + t.at[0]);
-          ptx_wgmma_commit();
-          for (int step = 1; step < t.steps; step++) {
-            ptx_wgmma_fence();
-            ptx_wgmma(sum, of_a + (piece * t.steps + step) * (STEP / 16), of_b + t.at[step]);
-            ptx_wgmma_commit();
-          }
-          if (threadIdx.x % THREADS == 0) ptx_bulk_wait_read<BOXES - 1>(); /* the box is on its way no more */
-          ptx_wgmma_wait<0>();
-          ptx_bar_sync(2 + me, THREADS);
-          put_turned<N>(sum, out + box * N * ROW);
-          ptx_fence_proxy_async();
-          ptx_bar_sync(2 + me, THREADS); /* the box is there */
-          if (threadIdx.x % THREADS == 0) {
-            ptx_tensor_store(&results, {first_filter + piece * WGMMA_M, column, first + row, n}, out + box * N * ROW);
-            ptx_bulk_commit();
-          }
-          __syncwarp();
-          box ^= 1;
-        }
+    for (int item = me ^ turn; item < items; item += CONSUMERS, box ^= 1) {
+      const int of_piece = divide(item, t.pieces), piece = item - of_piece * t.pieces.by, row = divide(of_piece, t.across);
+      const int column = (of_piece - row * t.across.by) * N;
+      const unsigned long long of_b = ptx_wgmma_descriptor(stage + row * p.stride_h * t.in.row + column * PAIR, 0, 8 * PAIR, PTX_SWIZZLE_NONE);
+      float sum[N / 2];
+      ptx_wgmma_fence();
+      ptx_wgmma<0, 0, 0>(sum, of_a + piece * t.steps * (STEP / 16), of_b + t.at[0]);
+      ptx_wgmma_commit();
+      for (int step = 1; step < t.steps; step++) {
+        ptx_wgmma_fence();
+        ptx_wgmma(sum, of_a + (piece * t.steps + step) * (STEP / 16), of_b + t.at[step]);
+        ptx_wgmma_commit();
+      }
+      if (threadIdx.x % THREADS == 0) ptx_bulk_wait_read<BOXES - 1>(); /* the box is on its way no more */
+      ptx_wgmma_wait<0>();
+      ptx_bar_sync(2 + me, THREADS);
+      put_turned<N>(sum, out + box * N * ROW);
+      ptx_fence_proxy_async();
+      ptx_bar_sync(2 + me, THREADS); /* the box is there */
+      if (threadIdx.x % THREADS == 0) {
+        ptx_tensor_store(&results, {first_filter + piece * WGMMA_M, column, first + row, n}, out + box * N * ROW);
+        ptx_bulk_commit();
+      }
+      __syncwarp();
+    }
+    turn ^= items & 1;
     if (threadIdx.x % 32 == 0) ptx_mbarrier_arrive(r.empty + 8 * s.stage);
     __syncwarp();
   }
@@ -174,7 +173,7 @@ static void put_steps(const conv_problem *p, first_cut *t) {
 
 /* Clocks of the multiprocessor with most tiles: products, and the way out of each; or the pairs. And of nobody's products, the first pairs. */
 static double clocks_of(const first_cut *t, int n, int sm_count) {
-  const double product = fmax(n / 2, (WGMMA_M + n) * 2 * PAIR / 128.0), items = (double)t->in.rows * t->across * t->pieces;
+  const double product = fmax(n / 2, (WGMMA_M + n) * 2 * PAIR / 128.0), items = (double)t->in.rows * t->across.by * t->pieces.by;
   const double multiplied = items * fmax(t->steps * product + 60, (t->steps * product + 60 + n * 4) / 2) + 150;
   const double expanded = t->in.halo * (t->in.row / (32.0 * PAIR) * 15 + 20) + 200;
   return ceil((double)t->in.tiles * t->parts.by / sm_count) * fmax(multiplied, expanded) + expanded;
@@ -188,9 +187,9 @@ static bool best_cut(const conv_problem *p, const conv_device *device, int piece
     for (const instance *i = instances; i < instances + sizeof instances / sizeof *instances; i++)
       for (int rows = 1; rows <= p->P && rows <= 16; rows++) {
         first_cut t = mine->cut;
-        t.parts = divisor_of(parts), t.pieces = pieces / parts, t.across = (positions + i->n - 1) / i->n;
-        if (!pair_tiles(p, rows, (int64_t)t.across * i->n + (t.in.pairs - 1) / t.in.planes, &t.in)) break;
-        const int64_t others = (int64_t)t.pieces * t.steps * STEP + CONSUMERS * BOXES * i->n * ROW + RAW_STAGES * t.in.raw;
+        t.parts = divisor_of(parts), t.pieces = divisor_of(pieces / parts), t.across = divisor_of((positions + i->n - 1) / i->n);
+        if (!pair_tiles(p, rows, (int64_t)t.across.by * i->n + (t.in.pairs - 1) / t.in.planes, &t.in)) break;
+        const int64_t others = (int64_t)t.pieces.by * t.steps * STEP + CONSUMERS * BOXES * i->n * ROW + RAW_STAGES * t.in.raw;
         const int64_t fit = ((int64_t)device->shared_per_block - 1024 - others) / t.in.stage;
         if (fit < 2) break;
         t.stages = fit > MOST_STAGES ? MOST_STAGES : (int)fit;

@@ -13,38 +13,51 @@
  *           0.6 to store: 2.5 us, where 06u takes 3.9 and 06p 4.9. 5 x 5: 3.2. With many images the requests decide: 12 of 8 bytes for two outputs, 36 with four rows for eight.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. 3 x 3 and 5 x 5, stride 1 or 2, no dilation; C = K = groups, a multiple of 4. */
 #include <cuda_fp16.h>
+#include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <stdio.h>
 
 #include "04_constant_filter/depthwise.h"
+#include "06_tensorcore_fp16/divide.cuh"
 #include "common/harness/launch.h"
+#include "common/ptx/async_copy.cuh"
 #include "common/ptx/grid.cuh"
 
 enum { THREADS = 128, COLS = 2 /* of a thread */, QUAD = 4 /* channels */ };
 
-/* Four channels of a pixel: eight bytes. */
-typedef struct __align__(8) quad {
-  __half2 low, high;
-}
-quad;
+/* By the four channels of a thread, and by the tiles of a row and of a column of the result. */
+typedef struct direct_cut {
+  divisor quads, tiles_q, tiles_p;
+} direct_cut;
 
-static __device__ __forceinline__ void to_floats(float (&v)[QUAD], const quad &four) {
-  const float2 low = __half22float2(four.low), high = __half22float2(four.high);
-  v[0] = low.x, v[1] = low.y, v[2] = high.x, v[3] = high.y;
+/* Four channels of a pixel: eight bytes, which are one load. */
+typedef uint2 quad;
+
+static __device__ __forceinline__ float half_of(const quad &four, int c) { return __half2float(__ushort_as_half((unsigned short)((c < 2 ? four.x : four.y) >> c % 2 * 16))); }
+
+static __device__ __forceinline__ unsigned two_halves(float low, float high) {
+  const __half2 pair = __floats2half2_rn(low, high);
+  return __half_as_ushort(__low2half(pair)) | (unsigned)__half_as_ushort(__high2half(pair)) << 16;
 }
 
 /* A thread: ROWS rows of COLS columns of four channels of y. */
 template <int SIZE, int STRIDE, int ROWS>
-__global__ void __launch_bounds__(THREADS) direct_kernel(conv_problem p, const quad *__restrict__ x, const quad *__restrict__ w, quad *__restrict__ y) {
+__global__ void __launch_bounds__(THREADS)
+    direct_kernel(conv_problem p, direct_cut t, const quad *x /* not __restrict__: or pixels would be asked for where they are needed */, const quad *w, quad *y) {
   constexpr int TAPS = SIZE * SIZE, WIDTH = (COLS - 1) * STRIDE + SIZE, HEIGHT = (ROWS - 1) * STRIDE + SIZE; /* what lies under my windows */
   if (threadIdx.x == 0) ptx_griddepcontrol_launch_dependents();                                              /* the next kernel may begin */
-  const int quads = p.C / QUAD, tiles_q = (p.Q + COLS - 1) / COLS, tiles_p = (p.P + ROWS - 1) / ROWS;
-  const int task = blockIdx.x * THREADS + threadIdx.x, mine = task % quads; /* neighbouring threads: neighbouring channels */
-  const int first_q = task / quads % tiles_q * COLS, first_p = task / quads / tiles_q % tiles_p * ROWS, n = task / quads / tiles_q / tiles_p;
+  const int quads = t.quads.by, first_task = blockIdx.x * THREADS, task = first_task + threadIdx.x;
+  const int of_q = divide(task, t.quads), mine = task - of_q * quads, of_p = divide(of_q, t.tiles_q), n = divide(of_p, t.tiles_p); /* neighbouring threads: channels */
+  const int first_q = (of_q - of_p * t.tiles_q.by) * COLS, first_p = (of_p - n * t.tiles_p.by) * ROWS;
   const int first_h = first_p * STRIDE - p.pad_top, first_w = first_q * STRIDE - p.pad_left;
-  __shared__ quad filters[THREADS * TAPS]; /* of the block's channels, as they lie in w: of each channel all taps */
-  ptx_griddepcontrol_wait();               /* what the kernel before wrote is there */
+  const int first = quads <= THREADS ? 0 : first_task - divide(first_task, t.quads) * quads; /* of the block's channels */
+  __shared__ quad filters[THREADS * TAPS];                                                   /* as they lie in w: of each channel all taps */
+  ptx_griddepcontrol_wait();                                                                 /* what the kernel before wrote is there */
 
+  for (int i = threadIdx.x; i < min(THREADS, quads) * TAPS; i += THREADS) {
+    const int at = first * TAPS + i; /* the channels begin again where a pixel ends */
+    ptx_cp_async<sizeof(quad)>(ptx_shared_address(filters + i), w + (at < quads * TAPS ? at : at - quads * TAPS), false);
+  }
   quad pixels[HEIGHT][WIDTH]; /* all are on their way at once */
 #pragma unroll
   for (int h = 0; h < HEIGHT; h++)
@@ -52,30 +65,25 @@ __global__ void __launch_bounds__(THREADS) direct_kernel(conv_problem p, const q
     for (int j = 0; j < WIDTH; j++) {
       const int in_h = first_h + h, in_w = first_w + j;
       const bool inside = n < p.N && in_h >= 0 && in_h < p.H && in_w >= 0 && in_w < p.W;
-      pixels[h][j] = inside ? x[((n * p.H + in_h) * p.W + in_w) * quads + mine] : quad{__float2half2_rn(0), __float2half2_rn(0)};
+      pixels[h][j] = inside ? x[((n * p.H + in_h) * p.W + in_w) * quads + mine] : quad();
     }
-  const int first = blockIdx.x * THREADS % quads * TAPS; /* the channels begin again where a pixel ends */
-  for (int i = threadIdx.x; i < min(THREADS, quads) * TAPS; i += THREADS) filters[i] = w[(first + i) % (quads * TAPS)];
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
   __syncthreads(); /* filters are there */
   if (n >= p.N) return;
 
-  const quad *const filter = filters + threadIdx.x % quads * TAPS;
+  const quad *const filter = filters + (mine - first + (mine < first ? quads : 0)) * TAPS;
   float sum[ROWS][COLS][QUAD] = {};
 #pragma unroll
   for (int i = 0; i < TAPS; i++) {
-    float four[QUAD];
-    to_floats(four, filter[i]);
+    const quad four = filter[i];
 #pragma unroll
     for (int f = 0; f < QUAD; f++) {
       const int c = (i * QUAD + f) / TAPS, tap = (i * QUAD + f) % TAPS; /* what lies there */
 #pragma unroll
       for (int k = 0; k < ROWS; k++)
 #pragma unroll
-        for (int q = 0; q < COLS; q++) {
-          const quad &pixel = pixels[k * STRIDE + tap / SIZE][q * STRIDE + tap % SIZE];
-          const __half2 pair = c < 2 ? pixel.low : pixel.high;
-          sum[k][q][c] += (c % 2 ? __high2float(pair) : __low2float(pair)) * four[f];
-        }
+        for (int q = 0; q < COLS; q++) sum[k][q][c] += half_of(pixels[k * STRIDE + tap / SIZE][q * STRIDE + tap % SIZE], c) * half_of(four, f);
     }
   }
 #pragma unroll
@@ -83,14 +91,14 @@ __global__ void __launch_bounds__(THREADS) direct_kernel(conv_problem p, const q
 #pragma unroll
     for (int q = 0; q < COLS; q++) {
       if (first_p + k >= p.P || first_q + q >= p.Q) continue;
-      y[((n * p.P + first_p + k) * p.Q + first_q + q) * quads + mine] = {__floats2half2_rn(sum[k][q][0], sum[k][q][1]),
-                                                                         __floats2half2_rn(sum[k][q][2], sum[k][q][3])};
+      const float(&v)[QUAD] = sum[k][q];
+      y[((n * p.P + first_p + k) * p.Q + first_q + q) * quads + mine] = make_uint2(two_halves(v[0], v[1]), two_halves(v[2], v[3]));
     }
 }
 
 /* ---------------------------------------------------------------- host */
 
-typedef void (*direct_t)(conv_problem p, const quad *x, const quad *w, quad *y);
+typedef void (*direct_t)(conv_problem p, direct_cut t, const quad *x, const quad *w, quad *y);
 
 /* The kernels: size of the filter, stride, rows of a thread. */
 typedef struct direct_row {
@@ -105,6 +113,7 @@ static const direct_row table[] = {ROW_OF(3, 1, 1), ROW_OF(3, 1, 4), ROW_OF(3, 2
 /* What a launch needs. */
 typedef struct direct_launch {
   const direct_row *row;
+  direct_cut cut;
   int blocks;
   bool early;
 } direct_launch;
@@ -121,6 +130,7 @@ static const char *plan_direct(const conv_operation *o, const conv_device *devic
   for (const direct_row &row : table) /* several rows a thread where there are threads enough: as many as a multiprocessor holds at a time */
     if (is_square(p, row.size, row.stride) && (!l->row || threads_of(p, row.rows) >= (int64_t)1024 * device->sm_count)) l->row = &row;
   if (!l->row) return "not 3x3 or 5x5 with stride 1 or 2 and no dilation";
+  l->cut = {divisor_of(p->C / QUAD), divisor_of((p->Q + COLS - 1) / COLS), divisor_of((p->P + l->row->rows - 1) / l->row->rows)};
   l->blocks = (int)((threads_of(p, l->row->rows) + THREADS - 1) / THREADS);
   snprintf(plan->words, sizeof plan->words, "%d row%s of %d pixels a thread", l->row->rows, l->row->rows > 1 ? "s" : "", COLS);
   const cudaError_t status = kernel_waits((const void *)l->row->kernel, &l->early);
@@ -130,7 +140,7 @@ static const char *plan_direct(const conv_operation *o, const conv_device *devic
 static cudaError_t launch_direct(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const direct_launch *l = plan_data<direct_launch>(plan);
   return launch_kernel({.grid = dim3(l->blocks), .block = dim3(THREADS), .stream = stream, .early = l->early}, l->row->kernel, plan->operation.problem,
-                       (const quad *)b->x, (const quad *)b->w, (quad *)b->y);
+                       l->cut, (const quad *)b->x, (const quad *)b->w, (quad *)b->y);
 }
 
 NHWC_ROW(direct_fprop, "06x", "depthwise, fp16: few outputs, the shortest way", PASS_FPROP, 53, plan_direct, launch_direct, plain_growth_fprop);

@@ -20,7 +20,7 @@
 #include "common/harness/launch.h"
 
 static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, TAP = WGMMA_M * ROW, PIXELS = 64 /* of a consumer */, EACH = 4 /* rows of a thread */;
-static constexpr int OPERAND = PIXELS * ROW, MOST_STAGES = 4, TAPS = 9, TABLE = TAPS + 2 /* rows: filters, scale, bias */, MOST_FILTERS = 384;
+static constexpr int OPERAND = PIXELS * ROW, MOST_STAGES = 4, TAPS = 9, TABLE = 2 * TAPS + 8 /* bytes of a channel: filters, scale, bias */, MOST_FILTERS = 384;
 
 /* A tile: two times `rows` x `columns` pixels, below each other or of two images; a part of the filters; its halo tile has wide x high pixels an image. */
 typedef struct tile_cut {
@@ -39,69 +39,104 @@ template <int M> static __device__ __forceinline__ corner corner_at(const tile_c
           (of_q - n * t.by_p.by) * t.rows * (CONSUMERS / t.images) + (t.images > 1 ? 0 : half * t.rows), n * t.images + (t.images > 1 ? half : 0)};
 }
 
-static __device__ __forceinline__ void to_floats(float (&v)[CHUNK], const uint4 &eight) {
-  const unsigned words[4] = {eight.x, eight.y, eight.z, eight.w};
-#pragma unroll
-  for (int j = 0; j < CHUNK; j++) v[j] = __half2float(__ushort_as_half((unsigned short)(words[j / 2] >> j % 2 * 16)));
+/* The depthwise layer's filters, scales and biases, as they lie in memory, one after the other. By one thread; full: the barrier that they complete. */
+static __device__ __forceinline__ void load_table(const finish &f, const __half *w, int channels, ptx_shared table, ptx_shared full) {
+  const int of_w = channels * TAPS * 2, of_floats = channels * 4; /* bytes: multiples of 16, as C is one of 8 */
+  ptx_mbarrier_arrive_expect_tx(full, of_w + (f.scale ? of_floats : 0) + (f.bias ? of_floats : 0));
+  ptx_bulk_load(table, w, of_w, full);
+  if (f.scale) ptx_bulk_load(table + of_w, f.scale, of_floats, full);
+  if (f.bias) ptx_bulk_load(table + of_w + of_floats, f.bias, of_floats, full);
 }
 
-/* The depthwise layer's table in shared memory, [TABLE][channels] floats: taps, scale and bias; zeros behind the last channel. */
-static __device__ __forceinline__ void put_table(float *table, const finish &f, const __half *__restrict__ w, int channels, int padded) {
-  for (int c = threadIdx.x; c < padded; c += BLOCK) {
+/* A warp's diagonals, of 16 channels and 9 taps: of each matrix [16 channels][16 channels] a lane has at most two elements that are not zero. And its channels' scales and biases. */
+typedef struct diagonals {
+  unsigned upper[TAPS], lower[TAPS];
+  channel_pair channels;
+} diagonals;
+
+static __device__ __forceinline__ diagonals load_diagonals(const finish &f, const unsigned char *table, int first, int channels) {
+  const int lane = threadIdx.x % 32, row = lane / 4;
+  const bool diagonal = row / 2 == lane % 4; /* the lane that has column `row` of row `row` */
+  const unsigned short *const w = (const unsigned short *)table;
+  const float *const floats = (const float *)(table + channels * TAPS * 2);
+  diagonals d;
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const int c = first + row + 8 * half;
     const bool inside = c < channels;
-    for (int tap = 0; tap < TAPS; tap++) table[tap * padded + c] = inside ? __half2float(w[c * TAPS + tap]) : 0;
-    table[TAPS * padded + c] = inside && f.scale ? f.scale[c] : 1;
-    table[(TAPS + 1) * padded + c] = inside && f.bias ? f.bias[c] : 0;
+#pragma unroll
+    for (int tap = 0; tap < TAPS; tap++) (half ? d.lower : d.upper)[tap] = diagonal && inside ? (unsigned)w[c * TAPS + tap] << row % 2 * 16 : 0;
+    d.channels.scale[half] = f.scale && inside ? floats[c] : 1, d.channels.bias[half] = f.bias && inside ? floats[channels + c] : 0;
   }
+  return d;
 }
 
-static __device__ __forceinline__ void load_row(float (&v)[CHUNK], const float *row) {
-  const float4 low = *(const float4 *)row, high = *(const float4 *)(row + 4);
-  v[0] = low.x, v[1] = low.y, v[2] = low.z, v[3] = low.w, v[4] = high.x, v[5] = high.y, v[6] = high.z, v[7] = high.w;
-}
-
-/* By a consumer: up to 64 channels of its pixels, finished, to the operand, eight by eight. table: of these channels. Where there are fewer than 64, threads left over put zeros, and
- * their warps are done. Pixels past the halo tile give results that nobody wants: any will do. */
-template <int STRIDE>
-static __device__ __forceinline__ void depthwise(const tile_cut &t, const finish &f, const float *table, int eights, const unsigned char *x, int half,
-                                                 unsigned char *to) {
-  const int works = PIXELS / EACH * eights, spare = (int)threadIdx.x % THREADS - works, item = spare < 0 ? spare + works : spare;
-  const int width = spare < 0 ? eights : CHUNKS - eights, place = item / width, eight = item - place * width + (spare < 0 ? 0 : eights);
-  const int column = place & (t.columns - 1), first = place / t.columns * EACH;
-  if (spare >= 0) {
-    for (int o = 0; o < EACH; o++) *(uint4 *)(to + swizzled((first + o) * t.columns + column, eight)) = uint4();
-    return;
+/* By a consumer's warp: UNITS times 4 rows of 8 results, of 16 channels, finished, to the operand. A unit is a half of the consumer's 64 pixels: its left or its upper one. group: which 16 of
+ * the 64 channels. Pixels past the halo tile give results that nobody wants: any will do. */
+template <int STRIDE, int UNITS>
+static __device__ __forceinline__ void depthwise(const tile_cut &t, const finish &f, const diagonals &d, int group, int first_unit, ptx_shared x, int half, ptx_shared to) {
+  constexpr int ROWS = (EACH - 1) * STRIDE + 3; /* of x */
+  const int lane = threadIdx.x % 32, chunk = 2 * group + lane / 8 % 2, image = t.images > 1 ? half * t.high : 0, above = t.images > 1 ? 0 : half * t.rows;
+  float sum[UNITS][EACH][4] = {};
+  int first_row[UNITS], first_column[UNITS];
+#pragma unroll
+  for (int u = 0; u < UNITS; u++) {
+    const bool second = first_unit + u > 0;
+    first_row[u] = second && t.columns == 8 ? EACH : 0, first_column[u] = second && t.columns > 8 ? 8 : 0;
   }
-  const int padded = t.chunks * BK, image = t.images > 1 ? half * t.high : 0, above = t.images > 1 ? 0 : half * t.rows;
-  float w[TAPS][CHUNK], sum[EACH][CHUNK] = {};
 #pragma unroll
-  for (int tap = 0; tap < TAPS; tap++) load_row(w[tap], table + tap * padded + eight * CHUNK);
-#pragma unroll
-  for (int i = 0; i < (EACH - 1) * STRIDE + 3; i++) {
-    const int row = (image + min((above + first) * STRIDE + i, t.high - 1)) * t.wide;
+  for (int i = 0; i < ROWS; i += 2) /* two rows of x at a time */
 #pragma unroll
     for (int s = 0; s < 3; s++) {
-      float v[CHUNK];
-      to_floats(v, *(const uint4 *)(x + swizzled(row + min(column * STRIDE + s, t.wide - 1), eight)));
+      unsigned pixels[UNITS][4];
 #pragma unroll
-      for (int o = 0; o < EACH; o++) {
-        const int r = i - o * STRIDE; /* of the window of result o */
-        if (r < 0 || r > 2) continue;
-#pragma unroll
-        for (int j = 0; j < CHUNK; j++) sum[o][j] = fmaf(v[j], w[r * 3 + s][j], sum[o][j]);
+      for (int u = 0; u < UNITS; u++) {
+        const int row = image + min((above + first_row[u]) * STRIDE + i + lane / 16, t.high - 1), column = min((first_column[u] + lane % 8) * STRIDE + s, t.wide - 1);
+        ptx_ldmatrix_x4(pixels[u], x + swizzled(row * t.wide + column, chunk));
       }
+#pragma unroll
+      for (int o = 0; o < EACH; o++)
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+          const int r = i + j - o * STRIDE; /* of the window of result o */
+          if (i + j >= ROWS || r < 0 || r > 2) continue;
+          const unsigned diagonal[4] = {d.upper[r * 3 + s], 0, 0, d.lower[r * 3 + s]};
+#pragma unroll
+          for (int u = 0; u < UNITS; u++) {
+            const unsigned eight[2] = {pixels[u][2 * j], pixels[u][2 * j + 1]};
+            ptx_mma_m16n8k16(sum[u][o], diagonal, eight);
+          }
+        }
     }
-  }
-  float scale[CHUNK], bias[CHUNK];
-  load_row(scale, table + TAPS * padded + eight * CHUNK), load_row(bias, table + (TAPS + 1) * padded + eight * CHUNK);
 #pragma unroll
-  for (int o = 0; o < EACH; o++) {
-    unsigned words[4];
+  for (int u = 0; u < UNITS; u++)
 #pragma unroll
-    for (int j = 0; j < CHUNK; j += 2)
-      words[j / 2] = activated<false>(make_float2(fmaf(sum[o][j], scale[j], bias[j]), fmaf(sum[o][j + 1], scale[j + 1], bias[j + 1])), f);
-    *(uint4 *)(to + swizzled((first + o) * t.columns + column, eight)) = make_uint4(words[0], words[1], words[2], words[3]);
+    for (int o = 0; o < EACH; o += 2) { /* two rows of results */
+      unsigned part[4];
+#pragma unroll
+      for (int j = 0; j < 4; j++)
+        part[j] = finished<false, false>(make_float2(sum[u][o + j / 2][j % 2 * 2], sum[u][o + j / 2][j % 2 * 2 + 1]), d.channels.scale[j % 2], d.channels.bias[j % 2], 0, f);
+      ptx_stmatrix_x4_trans(to + swizzled((first_row[u] + o + lane / 16) * t.columns + first_column[u] + lane % 8, chunk), part);
+    }
+}
+
+/* By a consumer: 64 channels of its pixels, from `first` on, 16 to a warp; where there are at most 32, two warps share 16. Zeros for channels that are none. */
+template <int STRIDE>
+static __device__ __forceinline__ void make_operand(const tile_cut &t, const finish &f, const unsigned char *table, int first, int channels, ptx_shared x, int half,
+                                                    unsigned char *to) {
+  const int groups = min((channels - first + 15) / 16, BK / 16), warp = uniform(threadIdx.x / 32 % 4);
+  const ptx_shared at = ptx_shared_address(to);
+  const int group = groups > 2 ? warp : groups == 2 ? warp / 2 : 0;
+  if (groups > 2 ? warp < groups : warp < 2 * groups) {
+    const diagonals d = load_diagonals(f, table, first + group * 16, channels);
+    if (groups <= 2) depthwise<STRIDE, 1>(t, f, d, group, warp % 2, x, half, at);
+    else if (STRIDE == 1) depthwise<STRIDE, 2>(t, f, d, group, 0, x, half, at);
+    else /* one unit after the other: registers */
+#pragma unroll 1
+      for (int unit = 0; unit < 2; unit++) depthwise<STRIDE, 1>(t, f, d, group, unit, x, half, at);
   }
+  for (int i = threadIdx.x % THREADS; i < PIXELS * (CHUNKS - 2 * groups); i += THREADS) *(uint4 *)(to + swizzled(i % PIXELS, 2 * groups + i / PIXELS)) = uint4();
+  __syncwarp();
 }
 
 /* M: times 64 filters of a tile. */
@@ -110,27 +145,28 @@ __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int
                                                              const __grid_constant__ CUtensorMap halos, const __grid_constant__ CUtensorMap filter_tiles,
                                                              const __grid_constant__ CUtensorMap residuals, const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[]; /* operands [consumer][2], boxes [consumer][M], stages, the table */
-  __shared__ unsigned long long barriers[2 * MOST_STAGES + 2 * CONSUMERS];
+  __shared__ unsigned long long barriers[2 * MOST_STAGES + 2 * CONSUMERS + 1];
   const int role = uniform(threadIdx.x / THREADS), of_boxes = CONSUMERS * 2 * OPERAND, of_stages = of_boxes + CONSUMERS * M * OPERAND;
-  float *const table = (float *)(shared + of_stages + t.stages * t.stage);
+  unsigned char *const table = shared + of_stages + t.stages * t.stage;
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
   const ring of_box = {ptx_shared_address(barriers + 2 * MOST_STAGES), ptx_shared_address(barriers + 2 * MOST_STAGES + CONSUMERS)};
-  const ptx_shared at = ptx_shared_address(shared);
+  const ptx_shared at = ptx_shared_address(shared), table_full = ptx_shared_address(barriers + 2 * MOST_STAGES + 2 * CONSUMERS);
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&filter_tiles);
+    ptx_mbarrier_init(table_full, 1);
     ring_begin(of_box, CONSUMERS, 1);
     ring_begin(r, t.stages, CONSUMERS * THREADS / 32);
   }
+  __syncthreads();           /* barriers are there */
   ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
-  put_table(table, first, w, p.C, t.chunks * BK);
-  __syncthreads(); /* the table and barriers are there */
 
   slot s = {0, 0};
   if (role == 0) { /* the producers: of x and filters; of each consumer's residuals */
     ptx_setmaxnreg_dec<56>();
     const int warp = uniform(threadIdx.x / 32);
     if (threadIdx.x % 32 != 0 || warp > (second.residual ? CONSUMERS : 0)) return;
+    if (warp == 0) load_table(first, w, p.C, ptx_shared_address(table), table_full);
     unsigned parity = 1;
     for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, parity ^= 1) {
       const corner c = corner_at<M>(t, i, max(warp - 1, 0));
@@ -157,6 +193,7 @@ __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int
   const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
   const ptx_shared boxes = at + of_boxes + me * M * OPERAND;
   unsigned parity = 0;
+  ptx_mbarrier_wait(table_full, 0);
   for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, parity ^= 1) {
     const corner c = corner_at<M>(t, i, me);
     float sum[M][PIXELS / 2] = {};
@@ -164,8 +201,7 @@ __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int
     for (int chunk = 0; chunk < t.chunks; chunk++, before = s.stage, s = next_slot(s, t.stages)) {
       const int stage = of_stages + s.stage * t.stage, operand = (2 * me + chunk % 2) * OPERAND;
       ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
-      depthwise<STRIDE>(t, first, table + chunk * BK, min(CHUNKS, p.C / CHUNK - chunk * CHUNKS), shared + stage, me, shared + operand);
-      __syncwarp();
+      make_operand<STRIDE>(t, first, table, chunk * BK, p.C, at + stage, me, shared + operand);
       ptx_fence_proxy_async(); /* written by threads, read by wgmma */
       ptx_wgmma_wait<0>();
       if (first_lane && chunk > 0) ptx_mbarrier_arrive(r.empty + 8 * before); /* its products are done */
@@ -215,7 +251,7 @@ static int64_t try_tiles(const conv_problem *p, int filters, int columns, int im
   t->wide = ((p->Q < columns ? p->Q : columns) - 1) * p->stride_w + 3, t->high = (shown - 1) * p->stride_h + 3;
   t->pixels = (t->wide * t->high * images * ROW + 1023) / 1024 * 1024, t->stage = t->pixels + m * TAP;
   t->chunks = (p->C + BK - 1) / BK;
-  const int64_t others = CONSUMERS * (2 + m) * OPERAND + (int64_t)TABLE * t->chunks * BK * sizeof(float), fit = (room - others) / t->stage;
+  const int64_t others = CONSUMERS * (2 + m) * OPERAND + (int64_t)TABLE * p->C, fit = (room - others) / t->stage;
   const int parts = (filters + m * WGMMA_M - 1) / (m * WGMMA_M);
   t->stages = fit < MOST_STAGES ? (int)fit : MOST_STAGES;
   t->parts = divisor_of(parts), t->by_q = divisor_of((p->Q + columns - 1) / columns), t->by_p = divisor_of((p->P + high - 1) / high);
@@ -232,7 +268,7 @@ static int64_t best_tiles(const conv_problem *p, int filters, const conv_device 
       for (int images = 1; images <= (p->P <= PIXELS / columns ? 2 : 1); images++) {
         tile_cut t;
         const int64_t bytes = try_tiles(p, filters, columns, images, m, (int64_t)device->shared_per_block - 1024, &t);
-        const int64_t cost = ((t.tiles + device->sm_count - 1) / device->sm_count) * ((int64_t)p->C * 1200 / BK + (t.chunks * 130 + 300) * m);
+        const int64_t cost = ((t.tiles + device->sm_count - 1) / device->sm_count) * ((int64_t)p->C * (p->stride_h > 1 ? 1500 : 1000) / BK + (t.chunks * 130 + 300) * m);
         if (bytes > 0 && cost < least) least = cost, shared = bytes, *best = t, *best_m = m;
       }
   return shared;
@@ -298,7 +334,7 @@ static void facts_separable(const conv_chain *chain, const conv_plan *plan, chai
 }
 
 static double growth_separable(const conv_chain *chain, int index, bool random) {
-  return index == 0 ? growth_chain_fp32(TAPS, random) : growth_steps(&chain->operation[1].problem, random);
+  return index == 0 ? growth_truncated(TAPS * (16 + 1), random) : growth_steps(&chain->operation[1].problem, random);
 }
 
 extern "C" const chain_kernel separable_chain;
