@@ -15,6 +15,7 @@
  * Planes:   with stride 4 windows are two pairs apart: even pairs lie in one row, odd ones in another.
  * Roles:    one warpgroup makes pairs out of x, which comes as bytes, ahead of it; two multiply, a row of the result each in turn, filters as a (06g), laid out by them
  *           at the start. Results leave by the copy engine, from two boxes in turn.
+ * Turns:    a row's way out is as long as its products. As in 06u a consumer asks for its products when the other's are nearly done, and stores under them.
  * Infinity: an infinite pixel meets zeros of the filters, too: results whose windows end a pixel or two before it become NaN.
  * Expect:   (before anything ran on a GPU) 7x7: 14 products of 64 x 112 x 16 for 112 results, 784 clocks of which the filters need 2/3: 100 us for 256 images at
  *           1.7 GHz, and 114 for the bytes: 130. A tile's rows become pairs in a quarter of the time of its products. 3x3: 6 products for 224 results: only bytes count.
@@ -25,6 +26,7 @@
 #include "common/harness/launch.h"
 
 static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 3, BOXES = 2 /* of a consumer, on their way out */;
+static constexpr int MY_TURN = 5 /* and 6: barriers of the consumers' turns */;
 static constexpr int MOST_STEPS = 64, STEP = WGMMA_M * 2 * PAIR /* bytes of 64 filters */;
 
 /* Products of a position's window, and of a tile: `across` pieces of a row, `pieces` times 64 filters. All filters are `parts` times as many: other blocks'. */
@@ -112,6 +114,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
       const int column = (of_piece - row * t.across.by) * N;
       const unsigned long long of_b = ptx_wgmma_descriptor(stage + row * p.stride_h * t.in.row + column * PAIR, 0, 8 * PAIR, PTX_SWIZZLE_NONE);
       float sum[N / 2];
+      if (i > place || item > 0) ptx_bar_sync(MY_TURN + me, CONSUMERS * THREADS); /* the row before is multiplied, but for its last product */
       ptx_wgmma_fence();
       ptx_wgmma<0, 0, 0>(sum, of_a + piece * t.steps * (STEP / 16), of_b + t.at[0]);
       ptx_wgmma_commit();
@@ -120,6 +123,8 @@ __global__ void __launch_bounds__(BLOCK, 1)
         ptx_wgmma(sum, of_a + (piece * t.steps + step) * (STEP / 16), of_b + t.at[step]);
         ptx_wgmma_commit();
       }
+      ptx_wgmma_wait<1>();
+      if (i + apart < t.in.tiles || item + 1 < items) ptx_bar_arrive(MY_TURN + (me ^ 1), CONSUMERS * THREADS);
       if (threadIdx.x % THREADS == 0) ptx_bulk_wait_read<BOXES - 1>(); /* the box is on its way no more */
       ptx_wgmma_wait<0>();
       ptx_bar_sync(2 + me, THREADS);

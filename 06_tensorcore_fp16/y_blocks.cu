@@ -10,8 +10,7 @@
  *
  * Rows:     a unit is four rows of eight results. A row of eight pixels, once read, is multiplied for every row of the window that it lies in: 18 reads for 36 products.
  * Strides:  ldmatrix takes an address for each pixel: with a stride of 2 every second one. No planes as in 06u; two rows at a time meet in a bank.
- * Roles:    a warp asks for halo tiles of 64 channels, eight multiply: each 16 of these channels, of a part of the tile's units. A unit leaves by a box of the warp's own: nobody
- *           waits for another warp.
+ * Roles:    a warp asks for halo tiles of 64 channels, eight or twelve multiply: each 16 of these channels, of a part of the tile's units.
  * Infinity: an infinite pixel times a zero of another group is NaN.
  * Expect:   (before anything ran) ResNeXt, 64 images, stride 1: 56 x 56 and 128 channels 28 us, near the bytes' 24, where 06u takes 38; 28 x 28: 15 for 23; 14 x 14: 10 for 16. With strides
  *           DRAM decides: 33 for 37. 7 x 7, with twice the products: 8 for 11.
@@ -24,7 +23,7 @@
 #include "06_tensorcore_fp16/tiles.cuh"
 #include "common/harness/launch.h"
 
-static constexpr int SIZE = 3, TAPS = SIZE * SIZE, WORKERS = 8 /* warps */, BLOCK = (1 + WORKERS) * 32, MOST_STAGES = 4, SIDE = 16 /* channels of a product */;
+static constexpr int SIZE = 3, TAPS = SIZE * SIZE, MOST_STAGES = 4, SIDE = 16 /* channels of a product */;
 static constexpr int UNIT_ROWS = 4, UNIT_COLUMNS = 8, BOXES = 2 /* of results, one on its way out */;
 
 /* A tile: rows x columns of the result, of so many images; its halo tile has high x wide pixels an image. */
@@ -58,14 +57,14 @@ static __device__ __forceinline__ unsigned pair_of(const block_cut &t, const uns
   return low[0] | (unsigned)low[TAPS * t.channels] << 16;
 }
 
-/* Blocks of a multiprocessor: as many as registers allow. */
-static constexpr int resident_blocks(int stride, int products) { return stride == 1 && products == 1 ? 2 : 1; }
+/* Warps of a block that multiply, and blocks of a multiprocessor: as many as registers allow. */
+static constexpr int WORKERS_OF[2][2] = {{8, 8}, {12, 8}}, RESIDENT[2][2] = {{2, 1}, {1, 1}}; /* [stride - 1][products - 1] */
 
 /* PRODUCTS: of a tap: two for 32 channels a group. */
 template <int STRIDE, int PRODUCTS, bool TURNED>
-__global__ void __launch_bounds__(BLOCK, resident_blocks(STRIDE, PRODUCTS))
+__global__ void __launch_bounds__((1 + WORKERS_OF[STRIDE - 1][PRODUCTS - 1]) * 32, RESIDENT[STRIDE - 1][PRODUCTS - 1])
     blocks_kernel(conv_problem p, block_cut t, const __half *__restrict__ w, const __grid_constant__ CUtensorMap halos, const __grid_constant__ CUtensorMap results) {
-  constexpr int ROWS = (UNIT_ROWS - 1) * STRIDE + SIZE /* of x, under a unit */;
+  constexpr int ROWS = (UNIT_ROWS - 1) * STRIDE + SIZE /* of x, under a unit */, WORKERS = WORKERS_OF[STRIDE - 1][PRODUCTS - 1];
   extern __shared__ __align__(1024) unsigned char shared[]; /* boxes, stages, filters */
   __shared__ unsigned long long barriers[2 * MOST_STAGES + 1];
   const int warp = uniform(threadIdx.x / 32), lane = threadIdx.x % 32, place = divide(blockIdx.x, t.chunks), chunk = blockIdx.x - place * t.chunks.by;
@@ -174,7 +173,7 @@ typedef struct blocks_plan {
   conv_problem problem; /* in dgrad turned: x is the gradient of y */
   block_cut cut;
   blocks_t kernel;
-  int blocks, shared;
+  int blocks, threads, shared;
 } blocks_plan;
 
 static int ceil_of(int all, int part) { return (all + part - 1) / part; }
@@ -196,20 +195,20 @@ static bool try_cut(const conv_problem *p, int unit_columns, int unit_rows, int 
 }
 
 /* Clocks of a multiprocessor with `resident` blocks: the first tile on its way; then of each its products, a warp's way through its units, or the bytes. */
-static double clocks_of(const block_cut *t, int products, int resident, int places) {
-  const int units = t->images * t->unit_rows.by * t->unit_columns.by, of_warp = ceil_of(units, WORKERS * SIDE / BK);
-  const double multiplied = of_warp * WORKERS * (25.0 + 4 * products), way = of_warp * (200.0 + 8 * products), brought = (t->stage + t->box) / 28.0;
+static double clocks_of(const block_cut *t, int products, int workers, int resident, int places) {
+  const int units = t->images * t->unit_rows.by * t->unit_columns.by, of_warp = ceil_of(units, workers * SIDE / BK);
+  const double multiplied = of_warp * workers * (25.0 + 4 * products), way = of_warp * (200.0 + 8 * products), brought = (t->stage + t->box) / 28.0;
   return t->stage / 16.0 + ceil_of(t->tiles, places) * fmax(resident * fmax(multiplied, brought), way);
 }
 
-static bool best_cut(const conv_problem *p, int products, int resident, int places, int64_t room, block_cut *best) {
+static bool best_cut(const conv_problem *p, int products, int workers, int resident, int places, int64_t room, block_cut *best) {
   double least = INFINITY;
   for (int columns = 1; columns <= ceil_of(p->Q, UNIT_COLUMNS); columns++)
     for (int rows = 1; rows <= ceil_of(p->P, UNIT_ROWS); rows++)
       for (int images = 1; images <= p->N && (images == 1 || (columns * UNIT_COLUMNS >= p->Q && rows * UNIT_ROWS >= p->P)); images++) {
         block_cut t = *best;
         if (!try_cut(p, columns, rows, images, room, &t)) break;
-        const double clocks = clocks_of(&t, products, resident, places);
+        const double clocks = clocks_of(&t, products, workers, resident, places);
         if (clocks < least) least = clocks, *best = t;
       }
   return least < INFINITY;
@@ -234,11 +233,13 @@ static const char *plan_blocks(const conv_operation *o, const conv_device *devic
   mine->problem = turned ? turned_dgrad(&o->problem).p : o->problem;
   mine->kernel = turned ? dgrad[products - 1] : fprop[products - 1][stride - 1];
   block_cut *t = &mine->cut;
-  const int chunks = ceil_of(p->C, BK), resident = resident_blocks(stride, products), places = resident * device->sm_count < chunks ? 1 : resident * device->sm_count / chunks;
+  const int chunks = ceil_of(p->C, BK), workers = WORKERS_OF[stride - 1][products - 1], resident = RESIDENT[stride - 1][products - 1];
+  const int places = resident * device->sm_count < chunks ? 1 : resident * device->sm_count / chunks;
   const int filters = BK * TAPS * channels * 2;
   t->chunks = divisor_of(chunks), t->channels = channels;
-  if (!best_cut(p, TAPS * products, resident, places, ((int64_t)device->shared_per_block + 1024) / resident - 2048 - filters, t))
+  if (!best_cut(p, TAPS * products, workers, resident, places, ((int64_t)device->shared_per_block + 1024) / resident - 2048 - filters, t))
     return "two tiles do not fit in shared memory";
+  mine->threads = (1 + workers) * 32;
   mine->shared = BOXES * t->box + t->stages * t->stage + filters;
   mine->blocks = chunks * (t->tiles < places ? t->tiles : places);
   const cuuint64_t x_size[4] = {(cuuint64_t)p->C, (cuuint64_t)p->W, (cuuint64_t)p->H, (cuuint64_t)p->N},
@@ -260,7 +261,7 @@ static cudaError_t launch_blocks(const conv_plan *plan, const conv_buffers *b, c
   cudaError_t status = map_at(&halos, &mine->halos, turned ? b->y : b->x);
   if (!status) status = map_at(&results, &mine->results, turned ? b->x : b->y);
   if (status) return status;
-  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->kernel,
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(mine->threads), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->kernel,
                        mine->problem, mine->cut, (const __half *)b->w, halos, results);
 }
 

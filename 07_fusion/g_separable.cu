@@ -1,42 +1,45 @@
-/* 07g: a depthwise 3 x 3 and the 1 x 1 behind it: threads make the operand that tensor cores take.
+/* 07g: a depthwise 3 x 3 and the 1 x 1 behind it: warps make the operand that wgmma takes.
  *
- * Terms:    depthwise separable convolution, operator fusion, heterogeneous units (CUDA cores beside tensor cores).
- * Idea:     a depthwise layer's results are few sums, 9 products each, which threads do as fast as bytes come; a product wants them as [pixel][64 channels], swizzled. So threads
- *           put them there, 64 channels of 64 pixels at a time, and while tensor cores multiply these, make the next 64 channels. What lies between is never written: of 183 MB
- *           that two kernels move for 64 images of 56 x 56, 144 channels to 24, 67 are left.
+ * Terms:    depthwise separable convolution, operator fusion, warp specialization, diagonal matrix.
+ * Idea:     a depthwise layer has 9 products a result, and a product of matrices wants these results as [pixel][64 channels], swizzled. So warps put them there, 64 channels of 64 pixels at
+ *           a time, and a warpgroup multiplies them while the next come. What lies between is never written: of 183 MB that two kernels move for 64 images of 56 x 56, 144 channels to 24,
+ *           67 are left.
  *
- *               halo tile, 64 channels -> 9 products a channel, finish -> [pixel][64] -> x filters -> sums, over all channels -> finish -> box -> y
+ *               halo tile, 64 channels -> 9 products a channel, finish -> [64 pixels][64 channels] -> x filters -> sums, over all channels -> finish -> box -> y
  *
- * Roles:    a warpgroup for the copy engine: x and filters of 64 channels a stage; residuals. Two consumers with 64 pixels of the tile each: its upper and its lower half, or one of two images.
- * Thread:   8 channels, which are 16 bytes, of 4 pixels below each other: six rows of three pixels, each read and converted once, for 36 products.
- * Expect:   (before anything ran on a GPU) the layer above: threads decide. 4 pixels of 8 channels are 288 products, 144 conversions and some 170 others: 37000 clocks, 21 us; bytes 16. Two
- *           kernels: 27 + 16.
- * Chain:    fprop, two operations: depthwise 3 x 3 with stride 1 or 2; 1 x 1 with up to 384 filters. For every 128 filters (64, where a stride makes tiles large) the first is
- *           computed once more. Activations without exponentials. Layout: NHWC, filters KRSC, fp16 with fp32 sums; channels: multiples of 8. */
+ * Diagonal: a tap's filters of 16 channels, on the diagonal of a matrix of 16 x 16, times 16 channels of eight pixels: one mma.sync, of which an eighth counts, is still less than eight FMAs,
+ *           conversions and the bytes' way to each thread (a first version: 900 instructions where this one has 300).
+ * Roles:    a warpgroup for the copy engine: x; filters; residuals. One multiplies, up to 192 filters. Twelve warps make operands: a task is 16 channels of 32 pixels, eight are a chunk,
+ *           and tasks go round. So a chain of many channels is as fast as twelve warps are, not as one warp is.
+ * Expect:   (before this version ran) a task 1500 clocks, a chunk of 64 channels and pixels 1000: 56 x 56, 144 channels to 24, 64 images: 30 us, where the bytes need 16; 7 x 7, 960 to 160: 12.
+ * Chain:    fprop, two operations: depthwise 3 x 3 with stride 1 or 2; 1 x 1 with up to 384 filters. For every 192 filters (fewer, where tiles are few) the first is computed once more.
+ *           Activations without exponentials. Layout: NHWC, filters KRSC, fp16 with fp32 sums; channels: multiples of 8. */
 #include <math.h>
 
 #include "07_fusion/finish.cuh"
 #include "common/harness/chain.h"
 #include "common/harness/launch.h"
 
-static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, TAP = WGMMA_M * ROW, PIXELS = 64 /* of a consumer */, EACH = 4 /* rows of a thread */;
-static constexpr int OPERAND = PIXELS * ROW, MOST_STAGES = 4, TAPS = 9, TABLE = 2 * TAPS + 8 /* bytes of a channel: filters, scale, bias */, MOST_FILTERS = 384;
+static constexpr int WORKERS = 12 /* warps that make operands */, BLOCK = 2 * THREADS + WORKERS * 32, TAP = WGMMA_M * ROW, PIXELS = 64 /* of a tile */;
+static constexpr int EACH = 4 /* rows of a task */, SIDE = 16 /* its channels */, TASKS = PIXELS / (8 * EACH) * (BK / SIDE) /* of a chunk */;
+static constexpr int OPERAND = PIXELS * ROW, OPERANDS = 4, MOST_STAGES = 6, MOST_OF_FILTERS = 16;
+static constexpr int TAPS = 9, TABLE = 2 * TAPS + 8 /* bytes of a channel: filters, scale, bias */, MOST_FILTERS = 384;
 
-/* A tile: two times `rows` x `columns` pixels, below each other or of two images; a part of the filters; its halo tile has wide x high pixels an image. */
+/* A tile: rows x columns pixels of an image and a part of the filters; its halo tile has wide x high pixels. */
 typedef struct tile_cut {
-  divisor parts, by_q, by_p;
-  int rows, columns, images, wide, high, chunks, tiles, stages, stage, pixels /* bytes of a stage's x */;
+  divisor parts, by_q, by_p, chunks, stages;
+  int rows, columns, wide, high, tiles, stage /* bytes of x */, of_filters /* stages */;
+  bool resident; /* of filters: all chunks' stay */
 } tile_cut;
 
-/* Where a tile begins, and a consumer's half of it. */
+/* Where a tile begins. */
 typedef struct corner {
   int k, q, p, n;
 } corner;
 
-template <int M> static __device__ __forceinline__ corner corner_at(const tile_cut &t, int i, int half) {
+template <int M> static __device__ __forceinline__ corner corner_at(const tile_cut &t, int i) {
   const int of_k = divide(i, t.parts), of_q = divide(of_k, t.by_q), n = divide(of_q, t.by_p);
-  return {(i - of_k * t.parts.by) * M * WGMMA_M, (of_k - of_q * t.by_q.by) * t.columns,
-          (of_q - n * t.by_p.by) * t.rows * (CONSUMERS / t.images) + (t.images > 1 ? 0 : half * t.rows), n * t.images + (t.images > 1 ? half : 0)};
+  return {(i - of_k * t.parts.by) * M * WGMMA_M, (of_k - of_q * t.by_q.by) * t.columns, (of_q - n * t.by_p.by) * t.rows, n};
 }
 
 /* The depthwise layer's filters, scales and biases, as they lie in memory, one after the other. By one thread; full: the barrier that they complete. */
@@ -71,72 +74,43 @@ static __device__ __forceinline__ diagonals load_diagonals(const finish &f, cons
   return d;
 }
 
-/* By a consumer's warp: UNITS times 4 rows of 8 results, of 16 channels, finished, to the operand. A unit is a half of the consumer's 64 pixels: its left or its upper one. group: which 16 of
- * the 64 channels. Pixels past the halo tile give results that nobody wants: any will do. */
-template <int STRIDE, int UNITS>
-static __device__ __forceinline__ void depthwise(const tile_cut &t, const finish &f, const diagonals &d, int group, int first_unit, ptx_shared x, int half, ptx_shared to) {
+/* By a worker: 4 rows of 8 results of 16 channels, finished, to the operand. unit: the left or the upper half of the tile's pixels, or the other. x: the halo tile. */
+template <int STRIDE>
+static __device__ __forceinline__ void depthwise(const tile_cut &t, const finish &f, const diagonals &d, int group, int unit, ptx_shared x, ptx_shared to) {
   constexpr int ROWS = (EACH - 1) * STRIDE + 3; /* of x */
-  const int lane = threadIdx.x % 32, chunk = 2 * group + lane / 8 % 2, image = t.images > 1 ? half * t.high : 0, above = t.images > 1 ? 0 : half * t.rows;
-  float sum[UNITS][EACH][4] = {};
-  int first_row[UNITS], first_column[UNITS];
-#pragma unroll
-  for (int u = 0; u < UNITS; u++) {
-    const bool second = first_unit + u > 0;
-    first_row[u] = second && t.columns == 8 ? EACH : 0, first_column[u] = second && t.columns > 8 ? 8 : 0;
-  }
+  const int lane = threadIdx.x % 32, chunk = 2 * group + lane / 8 % 2, row = t.columns > 8 ? 0 : unit * EACH, column = t.columns > 8 ? unit * 8 : 0;
+  const int first = row * STRIDE * t.wide + (column + lane % 8) * STRIDE;
+  float sum[EACH][4] = {};
 #pragma unroll
   for (int i = 0; i < ROWS; i += 2) /* two rows of x at a time */
 #pragma unroll
     for (int s = 0; s < 3; s++) {
-      unsigned pixels[UNITS][4];
+      unsigned pixels[4];
+      ptx_ldmatrix_x4(pixels, x + swizzled(first + (i + (i + 1 < ROWS ? lane / 16 : 0)) * t.wide + s, chunk));
 #pragma unroll
-      for (int u = 0; u < UNITS; u++) {
-        const int row = image + min((above + first_row[u]) * STRIDE + i + lane / 16, t.high - 1), column = min((first_column[u] + lane % 8) * STRIDE + s, t.wide - 1);
-        ptx_ldmatrix_x4(pixels[u], x + swizzled(row * t.wide + column, chunk));
-      }
+      for (int j = 0; j < 2; j++)
 #pragma unroll
-      for (int o = 0; o < EACH; o++)
-#pragma unroll
-        for (int j = 0; j < 2; j++) {
+        for (int o = 0; o < EACH; o++) {
           const int r = i + j - o * STRIDE; /* of the window of result o */
           if (i + j >= ROWS || r < 0 || r > 2) continue;
-          const unsigned diagonal[4] = {d.upper[r * 3 + s], 0, 0, d.lower[r * 3 + s]};
-#pragma unroll
-          for (int u = 0; u < UNITS; u++) {
-            const unsigned eight[2] = {pixels[u][2 * j], pixels[u][2 * j + 1]};
-            ptx_mma_m16n8k16(sum[u][o], diagonal, eight);
-          }
+          const unsigned diagonal[4] = {d.upper[r * 3 + s], 0, 0, d.lower[r * 3 + s]}, eight[2] = {pixels[2 * j], pixels[2 * j + 1]};
+          ptx_mma_m16n8k16(sum[o], diagonal, eight);
         }
     }
 #pragma unroll
-  for (int u = 0; u < UNITS; u++)
+  for (int o = 0; o < EACH; o += 2) { /* two rows of results */
+    unsigned part[4];
 #pragma unroll
-    for (int o = 0; o < EACH; o += 2) { /* two rows of results */
-      unsigned part[4];
-#pragma unroll
-      for (int j = 0; j < 4; j++)
-        part[j] = finished<false, false>(make_float2(sum[u][o + j / 2][j % 2 * 2], sum[u][o + j / 2][j % 2 * 2 + 1]), d.channels.scale[j % 2], d.channels.bias[j % 2], 0, f);
-      ptx_stmatrix_x4_trans(to + swizzled((first_row[u] + o + lane / 16) * t.columns + first_column[u] + lane % 8, chunk), part);
-    }
+    for (int j = 0; j < 4; j++)
+      part[j] = finished<false, false>(make_float2(sum[o + j / 2][j % 2 * 2], sum[o + j / 2][j % 2 * 2 + 1]), d.channels.scale[j % 2], d.channels.bias[j % 2], 0, f);
+    ptx_stmatrix_x4_trans(to + swizzled((row + o + lane / 16) * t.columns + column + lane % 8, chunk), part);
+  }
 }
 
-/* By a consumer: 64 channels of its pixels, from `first` on, 16 to a warp; where there are at most 32, two warps share 16. Zeros for channels that are none. */
-template <int STRIDE>
-static __device__ __forceinline__ void make_operand(const tile_cut &t, const finish &f, const unsigned char *table, int first, int channels, ptx_shared x, int half,
-                                                    unsigned char *to) {
-  const int groups = min((channels - first + 15) / 16, BK / 16), warp = uniform(threadIdx.x / 32 % 4);
-  const ptx_shared at = ptx_shared_address(to);
-  const int group = groups > 2 ? warp : groups == 2 ? warp / 2 : 0;
-  if (groups > 2 ? warp < groups : warp < 2 * groups) {
-    const diagonals d = load_diagonals(f, table, first + group * 16, channels);
-    if (groups <= 2) depthwise<STRIDE, 1>(t, f, d, group, warp % 2, x, half, at);
-    else if (STRIDE == 1) depthwise<STRIDE, 2>(t, f, d, group, 0, x, half, at);
-    else /* one unit after the other: registers */
-#pragma unroll 1
-      for (int unit = 0; unit < 2; unit++) depthwise<STRIDE, 1>(t, f, d, group, unit, x, half, at);
-  }
-  for (int i = threadIdx.x % THREADS; i < PIXELS * (CHUNKS - 2 * groups); i += THREADS) *(uint4 *)(to + swizzled(i % PIXELS, 2 * groups + i / PIXELS)) = uint4();
-  __syncwarp();
+/* By a worker: zeros for 16 channels that are none, of a unit's 32 pixels (any half of the 64). */
+static __device__ __forceinline__ void put_zeros(int group, int unit, unsigned char *to) {
+  const int pixel = unit * 32 + threadIdx.x % 32;
+  *(uint4 *)(to + swizzled(pixel, 2 * group)) = *(uint4 *)(to + swizzled(pixel, 2 * group + 1)) = uint4();
 }
 
 /* M: times 64 filters of a tile. */
@@ -144,86 +118,109 @@ template <int M, int STRIDE>
 __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int filters, tile_cut t, finish first, finish second, const __half *__restrict__ w,
                                                              const __grid_constant__ CUtensorMap halos, const __grid_constant__ CUtensorMap filter_tiles,
                                                              const __grid_constant__ CUtensorMap residuals, const __grid_constant__ CUtensorMap results) {
-  extern __shared__ __align__(1024) unsigned char shared[]; /* operands [consumer][2], boxes [consumer][M], stages, the table */
-  __shared__ unsigned long long barriers[2 * MOST_STAGES + 2 * CONSUMERS + 1];
-  const int role = uniform(threadIdx.x / THREADS), of_boxes = CONSUMERS * 2 * OPERAND, of_stages = of_boxes + CONSUMERS * M * OPERAND;
-  unsigned char *const table = shared + of_stages + t.stages * t.stage;
-  const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
-  const ring of_box = {ptx_shared_address(barriers + 2 * MOST_STAGES), ptx_shared_address(barriers + 2 * MOST_STAGES + CONSUMERS)};
-  const ptx_shared at = ptx_shared_address(shared), table_full = ptx_shared_address(barriers + 2 * MOST_STAGES + 2 * CONSUMERS);
+  extern __shared__ __align__(1024) unsigned char shared[]; /* operands, a box for each 64 filters, filters, x, the table */
+  __shared__ unsigned long long barriers[2 * (MOST_STAGES + MOST_OF_FILTERS + OPERANDS + 1) + 1];
+  const int role = uniform(threadIdx.x / THREADS), of_boxes = OPERANDS * OPERAND, of_w = of_boxes + M * OPERAND, of_x = of_w + t.of_filters * M * TAP;
+  unsigned char *const table = shared + of_x + t.stages.by * t.stage;
+  const ptx_shared at = ptx_shared_address(shared), b = ptx_shared_address(barriers);
+  const ring x = {b, b + 8 * MOST_STAGES}, operands = {b + 16 * MOST_STAGES, b + 16 * MOST_STAGES + 8 * OPERANDS};
+  const ring of_box = {operands.empty + 8 * OPERANDS, operands.empty + 8 * OPERANDS + 8}, weights = {of_box.empty + 8, of_box.empty + 8 + 8 * MOST_OF_FILTERS};
+  const ptx_shared table_full = weights.empty + 8 * MOST_OF_FILTERS;
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&filter_tiles);
     ptx_mbarrier_init(table_full, 1);
-    ring_begin(of_box, CONSUMERS, 1);
-    ring_begin(r, t.stages, CONSUMERS * THREADS / 32);
+    for (int i = 0; i < OPERANDS; i++) ptx_mbarrier_init(operands.full + 8 * i, TASKS), ptx_mbarrier_init(operands.empty + 8 * i, THREADS / 32);
+    ring_begin(of_box, 1, 1), ring_begin(weights, t.of_filters, THREADS / 32), ring_begin(x, t.stages.by, TASKS);
   }
   __syncthreads();           /* barriers are there */
   ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
 
-  slot s = {0, 0};
-  if (role == 0) { /* the producers: of x and filters; of each consumer's residuals */
-    ptx_setmaxnreg_dec<56>();
+  if (role == 0) { /* the producers: of x, filters and residuals */
+    ptx_setmaxnreg_dec<32>();
     const int warp = uniform(threadIdx.x / 32);
-    if (threadIdx.x % 32 != 0 || warp > (second.residual ? CONSUMERS : 0)) return;
+    if (threadIdx.x % 32 != 0 || warp > (second.residual ? 2 : 1)) return;
     if (warp == 0) load_table(first, w, p.C, ptx_shared_address(table), table_full);
-    unsigned parity = 1;
-    for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, parity ^= 1) {
-      const corner c = corner_at<M>(t, i, max(warp - 1, 0));
-      if (warp > 0) {
-        ptx_mbarrier_wait(of_box.empty + 8 * (warp - 1), parity);
-        ptx_mbarrier_arrive_expect_tx(of_box.full + 8 * (warp - 1), M * OPERAND);
-        for (int m = 0; m < M; m++)
-          ptx_tensor_load(at + of_boxes + ((warp - 1) * M + m) * OPERAND, &residuals, {c.k + m * WGMMA_M, c.q, c.p, c.n}, of_box.full + 8 * (warp - 1));
+    slot s = {0, 0};
+    for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
+      const corner c = corner_at<M>(t, i);
+      if (warp == 2) {
+        ptx_mbarrier_wait(of_box.empty, s.parity ^ 1);
+        ptx_mbarrier_arrive_expect_tx(of_box.full, M * OPERAND);
+        for (int m = 0; m < M; m++) ptx_tensor_load(at + of_boxes + m * OPERAND, &residuals, {c.k + m * WGMMA_M, c.q, c.p, c.n}, of_box.full);
+        s = next_slot(s, 1);
         continue;
       }
-      for (int chunk = 0; chunk < t.chunks; chunk++, s = next_slot(s, t.stages)) {
-        const ptx_shared stage = at + of_stages + s.stage * t.stage, full = r.full + 8 * s.stage;
+      if (warp == 1 && t.resident && i > (int)blockIdx.x) return;
+      for (int chunk = 0; chunk < t.chunks.by; chunk++, s = next_slot(s, warp == 0 ? t.stages.by : t.of_filters)) {
+        const ring &r = warp == 0 ? x : weights;
         ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
-        ptx_mbarrier_arrive_expect_tx(full, t.wide * t.high * t.images * ROW + M * TAP);
-        ptx_tensor_load(stage, &halos, {chunk * BK, c.q * STRIDE - p.pad_left, c.p * STRIDE - p.pad_top, c.n}, full);
-        for (int m = 0; m < M; m++) ptx_tensor_load(stage + t.pixels + m * TAP, &filter_tiles, {chunk * BK, 0, c.k + m * WGMMA_M}, full);
+        ptx_mbarrier_arrive_expect_tx(r.full + 8 * s.stage, warp == 0 ? t.wide * t.high * ROW : M * TAP);
+        if (warp == 0)
+          ptx_tensor_load(at + of_x + s.stage * t.stage, &halos, {chunk * BK, c.q * STRIDE - p.pad_left, c.p * STRIDE - p.pad_top, c.n}, r.full + 8 * s.stage);
+        else
+          for (int m = 0; m < M; m++)
+            ptx_tensor_load(at + of_w + (s.stage * M + m) * TAP, &filter_tiles, {chunk * BK, 0, c.k + m * WGMMA_M}, r.full + 8 * s.stage);
       }
     }
     return;
   }
 
-  ptx_setmaxnreg_inc<224>();
-  const int me = role - 1; /* of the consumers */
-  const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
-  const ptx_shared boxes = at + of_boxes + me * M * OPERAND;
-  unsigned parity = 0;
-  ptx_mbarrier_wait(table_full, 0);
-  for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, parity ^= 1) {
-    const corner c = corner_at<M>(t, i, me);
-    float sum[M][PIXELS / 2] = {};
-    int before = 0;
-    for (int chunk = 0; chunk < t.chunks; chunk++, before = s.stage, s = next_slot(s, t.stages)) {
-      const int stage = of_stages + s.stage * t.stage, operand = (2 * me + chunk % 2) * OPERAND;
-      ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
-      make_operand<STRIDE>(t, first, table, chunk * BK, p.C, at + stage, me, shared + operand);
+  if (role > 1) { /* the workers; a step is a chunk of a tile */
+    const int lane = threadIdx.x % 32, steps = (t.tiles - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x * t.chunks.by;
+    ptx_mbarrier_wait(table_full, 0);
+    for (int task = uniform(threadIdx.x / 32) - 2 * THREADS / 32; task < steps * TASKS; task += WORKERS) {
+      const int step = task / TASKS, group = task % TASKS / 2, unit = task % 2, round = divide(step, t.stages), stage = step - round * t.stages.by, operand = step % OPERANDS;
+      const int channel = (step - divide(step, t.chunks) * t.chunks.by) * BK + group * SIDE;
+      const diagonals d = load_diagonals(first, table, channel, p.C);
+      ptx_mbarrier_wait(x.full + 8 * stage, round & 1);
+      ptx_mbarrier_wait(operands.empty + 8 * operand, step / OPERANDS % 2 ^ 1);
+      if (channel < p.C) depthwise<STRIDE>(t, first, d, group, unit, at + of_x + stage * t.stage, at + operand * OPERAND);
+      else put_zeros(group, unit, shared + operand * OPERAND);
       ptx_fence_proxy_async(); /* written by threads, read by wgmma */
-      ptx_wgmma_wait<0>();
-      if (first_lane && chunk > 0) ptx_mbarrier_arrive(r.empty + 8 * before); /* its products are done */
-      if (stores && chunk == 0) {
+      __syncwarp();
+      if (lane == 0) ptx_mbarrier_arrive(x.empty + 8 * stage), ptx_mbarrier_arrive(operands.full + 8 * operand);
+    }
+    return;
+  }
+
+  ptx_setmaxnreg_inc<144>(); /* who multiplies */
+  const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
+  slot o = {0, 0}, s = {0, 0};
+  unsigned parity = 0;
+  for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, parity ^= 1) {
+    const corner c = corner_at<M>(t, i);
+    float sum[M][PIXELS / 2] = {};
+    slot o_before = o, s_before = s;
+    for (int chunk = 0; chunk < t.chunks.by; chunk++) {
+      ptx_mbarrier_wait(operands.full + 8 * o.stage, o.parity);
+      ptx_mbarrier_wait(weights.full + 8 * s.stage, t.resident ? 0 : s.parity);
+      multiply<false>(sum, at + of_w + s.stage * M * TAP, at + o.stage * OPERAND);
+      if (chunk > 0) {
+        ptx_wgmma_wait<1>(); /* the products of the chunk before are done */
+        if (first_lane) ptx_mbarrier_arrive(operands.empty + 8 * o_before.stage);
+        if (first_lane && !t.resident) ptx_mbarrier_arrive(weights.empty + 8 * s_before.stage);
+      } else if (stores) {
         ptx_bulk_wait_read<0>(); /* the tile before has left */
-        if (second.residual && i > (int)blockIdx.x) ptx_mbarrier_arrive(of_box.empty + 8 * me);
+        if (second.residual && i > (int)blockIdx.x) ptx_mbarrier_arrive(of_box.empty);
       }
-      ptx_bar_sync(2 + me, THREADS); /* the operand is there, and nobody reads the one before any more */
-      multiply<false>(sum, at + stage + t.pixels, at + operand);
+      o_before = o, s_before = s, o = next_slot(o, OPERANDS), s = next_slot(s, t.of_filters);
     }
     ptx_wgmma_wait<0>();
-    if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
-    if (second.residual) ptx_mbarrier_wait(of_box.full + 8 * me, parity);
-    ptx_bar_sync(2 + me, THREADS);
+    if (first_lane) ptx_mbarrier_arrive(operands.empty + 8 * o_before.stage);
+    if (first_lane && !t.resident) ptx_mbarrier_arrive(weights.empty + 8 * s_before.stage);
+    if (second.residual) ptx_mbarrier_wait(of_box.full, parity);
+    ptx_bar_sync(2, THREADS); /* the boxes are free */
 #pragma unroll
-    for (int m = 0; m < M; m++) put_finished<PIXELS, false>(sum[m], channels_of(second, c.k + m * WGMMA_M, filters), second, boxes + m * OPERAND);
+    for (int m = 0; m < M; m++)
+      put_finished<PIXELS, false>(sum[m], channels_of(second, c.k + m * WGMMA_M, filters), second, at + of_boxes + m * OPERAND);
     ptx_fence_proxy_async();
-    ptx_bar_sync(2 + me, THREADS); /* the boxes are there */
+    ptx_bar_sync(2, THREADS); /* they are there */
     if (stores) {
-      for (int m = 0; m < M; m++) ptx_tensor_store(&results, {c.k + m * WGMMA_M, c.q, c.p, c.n}, boxes + m * OPERAND);
+      for (int m = 0; m < M; m++) ptx_tensor_store(&results, {c.k + m * WGMMA_M, c.q, c.p, c.n}, at + of_boxes + m * OPERAND);
       ptx_bulk_commit();
     }
+    __syncwarp();
   }
   if (stores) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
 }
@@ -232,8 +229,9 @@ __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int
 
 typedef void separable_function(conv_problem p, int filters, tile_cut t, finish first, finish second, const __half *w, CUtensorMap halos,
                                 CUtensorMap filter_tiles, CUtensorMap residuals, CUtensorMap results);
-enum { MOST_M = 2 };
-static separable_function *const instances[MOST_M][2] = {{separable_kernel<1, 1>, separable_kernel<1, 2>}, {separable_kernel<2, 1>, separable_kernel<2, 2>}};
+enum { MOST_M = 3 };
+static separable_function *const instances[MOST_M][2] = {
+    {separable_kernel<1, 1>, separable_kernel<1, 2>}, {separable_kernel<2, 1>, separable_kernel<2, 2>}, {separable_kernel<3, 1>, separable_kernel<3, 2>}};
 
 typedef struct separable_plan {
   CUtensorMap halos, filter_tiles, results;
@@ -242,35 +240,53 @@ typedef struct separable_plan {
   separable_function *kernel;
   tile_cut cut;
   int filters, blocks, shared;
+  double us; /* estimated */
 } separable_plan;
 
-/* The cut into tiles of so many columns, images and times 64 filters. Returns bytes of shared memory, or 0: two stages do not fit. */
-static int64_t try_tiles(const conv_problem *p, int filters, int columns, int images, int m, int64_t room, tile_cut *t) {
-  t->columns = columns, t->rows = PIXELS / columns, t->images = images;
-  const int high = t->rows * (CONSUMERS / images), shown = p->P < high ? p->P : high;
-  t->wide = ((p->Q < columns ? p->Q : columns) - 1) * p->stride_w + 3, t->high = (shown - 1) * p->stride_h + 3;
-  t->pixels = (t->wide * t->high * images * ROW + 1023) / 1024 * 1024, t->stage = t->pixels + m * TAP;
-  t->chunks = (p->C + BK - 1) / BK;
-  const int64_t others = CONSUMERS * (2 + m) * OPERAND + (int64_t)TABLE * p->C, fit = (room - others) / t->stage;
-  const int parts = (filters + m * WGMMA_M - 1) / (m * WGMMA_M);
-  t->stages = fit < MOST_STAGES ? (int)fit : MOST_STAGES;
-  t->parts = divisor_of(parts), t->by_q = divisor_of((p->Q + columns - 1) / columns), t->by_p = divisor_of((p->P + high - 1) / high);
-  const int64_t tiles = (int64_t)parts * t->by_q.by * t->by_p.by * ((p->N + images - 1) / images);
+static int ceil_of(int all, int part) { return (all + part - 1) / part; }
+
+/* The cut into tiles of so many columns and times 64 filters. Returns bytes of shared memory, or 0: two stages do not fit. */
+static int64_t try_tiles(const conv_problem *p, int filters, int columns, int m, int64_t room, tile_cut *t) {
+  t->columns = columns, t->rows = PIXELS / columns;
+  t->wide = (columns - 1) * p->stride_w + 3, t->high = (t->rows - 1) * p->stride_h + 3;
+  t->stage = (t->wide * t->high * ROW + 1023) / 1024 * 1024;
+  const int chunks = ceil_of(p->C, BK), parts = ceil_of(filters, m * WGMMA_M);
+  room -= (OPERANDS + m) * OPERAND + (int64_t)TABLE * p->C;
+  t->resident = chunks <= MOST_OF_FILTERS && chunks * m * TAP + 3 * t->stage <= room; /* and there is room for x */
+  t->of_filters = t->resident ? chunks : 2 * m * TAP + 3 * t->stage <= room ? 2 : 1;
+  const int64_t fit = (room - t->of_filters * m * TAP) / t->stage;
+  if (fit < 2) return 0;
+  t->stages = divisor_of(fit < MOST_STAGES ? (int)fit : MOST_STAGES);
+  t->parts = divisor_of(parts), t->by_q = divisor_of(ceil_of(p->Q, columns)), t->by_p = divisor_of(ceil_of(p->P, t->rows)), t->chunks = divisor_of(chunks);
+  const int64_t tiles = (int64_t)parts * t->by_q.by * t->by_p.by * p->N;
   t->tiles = (int)tiles;
-  return fit < 2 || tiles > INT_MAX ? 0 : others + t->stages * t->stage;
+  return tiles > INT_MAX / 16 ? 0 : (OPERANDS + m) * OPERAND + (int64_t)TABLE * p->C + t->of_filters * m * TAP + t->stages.by * t->stage;
 }
 
-/* The cut whose busiest multiprocessor has the least to do: by tiles and 64 channels, results of threads and products. Returns shared memory, or 0. */
+/* How many blocks: as many as multiprocessors, but each with one part of the filters. */
+static int blocks_of(const tile_cut *t, const conv_device *device) {
+  const int most = device->sm_count < t->parts.by ? t->parts.by : device->sm_count / t->parts.by * t->parts.by;
+  return t->tiles < most ? t->tiles : most;
+}
+
+/* Clocks of the busiest multiprocessor: tasks of the workers, or what multiplies and stores. */
+static double clocks_of(const conv_problem *p, const tile_cut *t, int m, int blocks) {
+  const double tasks = ceil_of(p->C, SIDE) * (double)(TASKS * SIDE / BK), made = tasks * (p->stride_h > 1 ? 1700 : 1500) / WORKERS;
+  return ceil_of(t->tiles, blocks) * fmax(made, t->chunks.by * (150.0 + 130 * m) + 500 + 300 * m) + 2500;
+}
+
+/* The cut with the fewest clocks. Returns shared memory, or 0. */
 static int64_t best_tiles(const conv_problem *p, int filters, const conv_device *device, tile_cut *best, int *best_m) {
-  int64_t least = INT64_MAX, shared = 0;
+  double least = INFINITY;
+  int64_t shared = 0;
   for (int m = 1; m <= MOST_M; m++)
-    for (int columns = 8; columns <= 16; columns *= 2)
-      for (int images = 1; images <= (p->P <= PIXELS / columns ? 2 : 1); images++) {
-        tile_cut t;
-        const int64_t bytes = try_tiles(p, filters, columns, images, m, (int64_t)device->shared_per_block - 1024, &t);
-        const int64_t cost = ((t.tiles + device->sm_count - 1) / device->sm_count) * ((int64_t)p->C * (p->stride_h > 1 ? 1500 : 1000) / BK + (t.chunks * 130 + 300) * m);
-        if (bytes > 0 && cost < least) least = cost, shared = bytes, *best = t, *best_m = m;
-      }
+    for (int columns = 8; columns <= 16; columns *= 2) {
+      tile_cut t;
+      const int64_t bytes = try_tiles(p, filters, columns, m, (int64_t)device->shared_per_block - 1024, &t);
+      if (!bytes) continue;
+      const double clocks = clocks_of(p, &t, m, blocks_of(&t, device));
+      if (clocks < least) least = clocks, shared = bytes, *best = t, *best_m = m;
+    }
   return shared;
 }
 
@@ -295,17 +311,18 @@ static const char *plan_separable(const conv_chain *chain, const conv_device *de
   if (!mine->shared) return "two stages do not fit in shared memory";
   mine->problem = *p, mine->filters = q->K, mine->first = a->epilogue, mine->second = b->epilogue;
   mine->kernel = instances[m - 1][p->stride_h - 1];
-  mine->blocks = t->tiles < device->sm_count ? t->tiles : device->sm_count;
+  mine->blocks = blocks_of(t, device);
   const cuuint64_t x_size[4] = {(cuuint64_t)p->C, (cuuint64_t)p->W, (cuuint64_t)p->H, (cuuint64_t)p->N},
                    y_size[4] = {(cuuint64_t)q->K, (cuuint64_t)q->Q, (cuuint64_t)q->P, (cuuint64_t)q->N};
-  const cuuint32_t x_box[4] = {BK, (cuuint32_t)t->wide, (cuuint32_t)t->high, (cuuint32_t)t->images},
+  const cuuint32_t x_box[4] = {BK, (cuuint32_t)t->wide, (cuuint32_t)t->high, 1},
                    y_box[4] = {WGMMA_M, (cuuint32_t)t->columns, (cuuint32_t)t->rows, 1};
   why = map_tiles(plan, &mine->halos, "x", 4, x_size, x_box);
   if (!why) why = map_filters(plan, &mine->filter_tiles, q, WGMMA_M);
   if (!why) why = map_tiles(plan, &mine->results, "y", 4, y_size, y_box);
   if (why) return why;
-  snprintf(plan->words, sizeof plan->words, "%d x %d pixels%s, %d filters a tile: %d stages, %d tiles", t->rows * CONSUMERS / t->images, t->columns,
-           t->images > 1 ? " of two images" : "", m * WGMMA_M, t->stages, t->tiles);
+  mine->us = clocks_of(p, t, m, mine->blocks) / 1700;
+  snprintf(plan->words, sizeof plan->words, "%d x %d pixels, %d filters a tile%s: %d stages, %d tiles", t->rows, t->columns, m * WGMMA_M, t->resident ? ", which stay" : "",
+           t->stages.by, t->tiles);
   const cudaError_t status = plan_allow_shared((const void *)mine->kernel, (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
@@ -328,9 +345,7 @@ static cudaError_t launch_separable(const conv_plan *plan, const conv_buffers *e
 static void facts_separable(const conv_chain *chain, const conv_plan *plan, chain_facts *facts) {
   const separable_plan *mine = plan_data<separable_plan>(plan);
   const double again = (mine->cut.parts.by - 1) * (double)problem_macs(&chain->operation[0].problem);
-  const int rounds = (mine->cut.tiles + mine->blocks - 1) / mine->blocks;
-  const double us = rounds * mine->cut.chunks * (mine->problem.stride_h > 1 ? 3.2 : 2.3);
-  *facts = {(const void *)mine->kernel, mine->blocks, BLOCK, mine->shared, mine->cut.tiles, again, us};
+  *facts = {(const void *)mine->kernel, mine->blocks, BLOCK, mine->shared, mine->cut.tiles, again, mine->us};
 }
 
 static double growth_separable(const conv_chain *chain, int index, bool random) {
