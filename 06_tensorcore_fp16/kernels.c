@@ -7,7 +7,7 @@ extern const kernel_source sources_06[]; /* written when the step is built */
 extern const conv_kernel wmma_fprop, mma_fprop, wgmma_fprop, tma_fprop, roles_fprop, persistent_fprop, resident_fprop, stream_window_fprop, stream_window_dgrad,
     few_fprop, split_dgrad, resident_dgrad, persistent_dgrad, dense_wgrad, strided_dgrad, window_wgrad, pair_wgrad, toeplitz_fprop, toeplitz_dgrad,
     tensor_wgrad, first_fprop, first_wgrad, groups_fprop, groups_dgrad, groups_wgrad, patches_fprop, patches_dgrad, patches_wgrad, direct_fprop,
-    blocks_fprop, blocks_dgrad;
+    blocks_fprop, blocks_dgrad, blocks_wgrad;
 
 static bool depthwise(const conv_problem *p) { return p->groups > 1 && p->groups == p->C; }
 
@@ -84,7 +84,7 @@ static const conv_kernel *const kernels[] = {&wmma_fprop,       &mma_fprop,     
                                              &persistent_dgrad, &strided_dgrad,       &dense_wgrad,   &window_wgrad,   &pair_wgrad,          &toeplitz_fprop,
                                              &toeplitz_dgrad,   &tensor_wgrad,        &first_fprop,   &first_wgrad,    &groups_fprop,        &groups_dgrad,
                                              &groups_wgrad,     &patches_fprop,       &patches_dgrad, &patches_wgrad,  &direct_fprop,
-                                             &blocks_fprop,     &blocks_dgrad};
+                                             &blocks_fprop,     &blocks_dgrad,        &blocks_wgrad};
 static const conv_choice rule[] = {
     {&direct_fprop, few_results, "depthwise, 3x3 or 5x5: 1500 results at most for each multiprocessor: where it can"},
     {&groups_fprop, narrow_groups, "depthwise: images of at most 14 columns, and at most 150,000 products for each multiprocessor: where it can"},

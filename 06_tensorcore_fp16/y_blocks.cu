@@ -15,7 +15,7 @@
  * Expect:   (before anything ran) ResNeXt, 64 images, stride 1: 56 x 56 and 128 channels 28 us, near the bytes' 24, where 06u takes 38; 28 x 28: 15 for 23; 14 x 14: 10 for 16. With strides
  *           DRAM decides: 33 for 37. 7 x 7, with twice the products: 8 for 11.
  * Passes:   fprop; dgrad without a stride. Layout: NHWC, filters KRSC, fp16 with fp32 sums. As many filters as channels a group: 1, 2, 4, 8, 16 or 32; channels: multiples of 8;
- *           3 x 3 with strides of 1 and 2, no dilation. */
+ *           3 x 3, in fprop 5 x 5, too, with up to 16 channels a group; strides of 1 and 2, no dilation. */
 #include <math.h>
 
 #include "03_shared_tiling/turned.h"
@@ -23,8 +23,8 @@
 #include "06_tensorcore_fp16/tiles.cuh"
 #include "common/harness/launch.h"
 
-static constexpr int SIZE = 3, TAPS = SIZE * SIZE, MOST_STAGES = 4, SIDE = 16 /* channels of a product */;
-static constexpr int UNIT_ROWS = 4, UNIT_COLUMNS = 8, BOXES = 2 /* of results, one on its way out */;
+static constexpr int MOST_STAGES = 4, SIDE = 16 /* channels of a product */;
+static constexpr int UNIT_ROWS[] = {4, 2} /* with 3 x 3, and with 5 x 5: registers */, UNIT_COLUMNS = 8, BOXES = 2 /* of results, one on its way out */;
 
 /* A tile: rows x columns of the result, of so many images; its halo tile has high x wide pixels an image. */
 typedef struct block_cut {
@@ -46,7 +46,7 @@ static __device__ __forceinline__ corner corner_at(const block_cut &t, int i) {
 
 /* Two neighbouring elements of a tap's matrix: of filter `to` and channels `from` and the next; zero where these belong to another group, or there is no filter. w: filters of the block's
  * 64 channels, `to` and `from` count from the first; channels: how many there are. TURNED: it is the gradient that has filters. */
-template <bool TURNED>
+template <int TAPS, bool TURNED>
 static __device__ __forceinline__ unsigned pair_of(const block_cut &t, const unsigned short *w, int channels, int tap, int to, int from) {
   const int group = to & -t.channels, c = from - group; /* the group's first channel; of the group */
   if (to >= channels) return 0;
@@ -58,13 +58,14 @@ static __device__ __forceinline__ unsigned pair_of(const block_cut &t, const uns
 }
 
 /* Warps of a block that multiply, and blocks of a multiprocessor: as many as registers allow. */
-static constexpr int WORKERS_OF[2][2] = {{8, 8}, {12, 8}}, RESIDENT[2][2] = {{2, 1}, {1, 1}}; /* [stride - 1][products - 1] */
+static constexpr int WORKERS_OF[2][2] = {{8, 8}, {12, 8}}, RESIDENT[2][2] = {{2, 1}, {1, 1}}; /* [stride - 1][products - 1]; 5 x 5: as with two products */
 
 /* PRODUCTS: of a tap: two for 32 channels a group. */
-template <int STRIDE, int PRODUCTS, bool TURNED>
-__global__ void __launch_bounds__((1 + WORKERS_OF[STRIDE - 1][PRODUCTS - 1]) * 32, RESIDENT[STRIDE - 1][PRODUCTS - 1])
+template <int SIZE, int STRIDE, int PRODUCTS, bool TURNED>
+__global__ void __launch_bounds__((1 + WORKERS_OF[STRIDE - 1][SIZE > 3 ? 1 : PRODUCTS - 1]) * 32, RESIDENT[STRIDE - 1][SIZE > 3 ? 1 : PRODUCTS - 1])
     blocks_kernel(conv_problem p, block_cut t, const __half *__restrict__ w, const __grid_constant__ CUtensorMap halos, const __grid_constant__ CUtensorMap results) {
-  constexpr int ROWS = (UNIT_ROWS - 1) * STRIDE + SIZE /* of x, under a unit */, WORKERS = WORKERS_OF[STRIDE - 1][PRODUCTS - 1];
+  constexpr int TAPS = SIZE * SIZE, RESULTS = UNIT_ROWS[SIZE / 2 - 1], ROWS = (RESULTS - 1) * STRIDE + SIZE /* of a unit, and of x under it */;
+  constexpr int WORKERS = WORKERS_OF[STRIDE - 1][SIZE > 3 ? 1 : PRODUCTS - 1];
   extern __shared__ __align__(1024) unsigned char shared[]; /* boxes, stages, filters */
   __shared__ unsigned long long barriers[2 * MOST_STAGES + 1];
   const int warp = uniform(threadIdx.x / 32), lane = threadIdx.x % 32, place = divide(blockIdx.x, t.chunks), chunk = blockIdx.x - place * t.chunks.by;
@@ -107,16 +108,16 @@ __global__ void __launch_bounds__((1 + WORKERS_OF[STRIDE - 1][PRODUCTS - 1]) * 3
     for (int k = 0; k < PRODUCTS; k++)
 #pragma unroll
       for (int i = 0; i < 4; i++) /* row lane / 4 or 8 below, columns 2 (lane % 4) or 8 further */
-        filters[tap][k][i] = pair_of<TURNED>(t, of_w, channels, tap, block * SIDE + lane / 4 + i % 2 * 8, (first_in + k) * SIDE + lane % 4 * 2 + i / 2 * 8);
+        filters[tap][k][i] = pair_of<TAPS, TURNED>(t, of_w, channels, tap, block * SIDE + lane / 4 + i % 2 * 8, (first_in + k) * SIDE + lane % 4 * 2 + i / 2 * 8);
 
   int turn = 0;
   for (int i = place; i < t.tiles; i += apart, s = next_slot(s, t.stages), turn ^= 1) {
     const ptx_shared box = boxes + turn * t.box;
     ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
     for (int unit = part < parts ? part : units; unit < units; unit += parts) {
-      const int of_row = divide(unit, t.unit_columns), image = divide(of_row, t.unit_rows), row = (of_row - image * t.unit_rows.by) * UNIT_ROWS;
+      const int of_row = divide(unit, t.unit_columns), image = divide(of_row, t.unit_rows), row = (of_row - image * t.unit_rows.by) * RESULTS;
       const int column = (unit - of_row * t.unit_columns.by) * UNIT_COLUMNS, first = (image * t.high + row * STRIDE) * t.wide + (column + lane % 8) * STRIDE;
-      float sum[UNIT_ROWS][4] = {};
+      float sum[RESULTS][4] = {};
 #pragma unroll
       for (int k = 0; k < PRODUCTS; k++)
 #pragma unroll
@@ -129,7 +130,7 @@ __global__ void __launch_bounds__((1 + WORKERS_OF[STRIDE - 1][PRODUCTS - 1]) * 3
 #pragma unroll
             for (int j = 0; j < 2; j++)
 #pragma unroll
-              for (int o = 0; o < UNIT_ROWS; o++) {
+              for (int o = 0; o < RESULTS; o++) {
                 const int of_window = h + j - o * STRIDE;
                 if (h + j >= ROWS || of_window < 0 || of_window >= SIZE) continue;
                 const unsigned eight[2] = {pixels[2 * j], pixels[2 * j + 1]};
@@ -137,7 +138,7 @@ __global__ void __launch_bounds__((1 + WORKERS_OF[STRIDE - 1][PRODUCTS - 1]) * 3
               }
           }
 #pragma unroll
-      for (int o = 0; o < UNIT_ROWS; o += 2) {
+      for (int o = 0; o < RESULTS; o += 2) {
         unsigned part[4];
 #pragma unroll
         for (int j = 0; j < 4; j++) part[j] = two_halves(sum[o + j / 2][j % 2 * 2], sum[o + j / 2][j % 2 * 2 + 1]);
@@ -165,8 +166,9 @@ __global__ void __launch_bounds__((1 + WORKERS_OF[STRIDE - 1][PRODUCTS - 1]) * 3
 typedef void (*blocks_t)(conv_problem p, block_cut t, const __half *w, CUtensorMap halos, CUtensorMap results);
 
 /* By products of a tap. */
-static const blocks_t fprop[2][2] = {{blocks_kernel<1, 1, false>, blocks_kernel<2, 1, false>}, {blocks_kernel<1, 2, false>, blocks_kernel<2, 2, false>}},
-                      dgrad[2] = {blocks_kernel<1, 1, true>, blocks_kernel<1, 2, true>};
+static const blocks_t fprop[2][2] = {{blocks_kernel<3, 1, 1, false>, blocks_kernel<3, 2, 1, false>}, {blocks_kernel<3, 1, 2, false>, blocks_kernel<3, 2, 2, false>}},
+                      dgrad[2] = {blocks_kernel<3, 1, 1, true>, blocks_kernel<3, 1, 2, true>},
+                      fprop_5x5[2] = {blocks_kernel<5, 1, 1, false>, blocks_kernel<5, 2, 1, false>};
 
 typedef struct blocks_plan {
   CUtensorMap halos, results;
@@ -180,7 +182,7 @@ static int ceil_of(int all, int part) { return (all + part - 1) / part; }
 
 /* Tiles of so many units, in so much shared memory; false: not two of them. */
 static bool try_cut(const conv_problem *p, int unit_columns, int unit_rows, int images, int64_t room, block_cut *t) {
-  t->columns = unit_columns * UNIT_COLUMNS, t->rows = unit_rows * UNIT_ROWS, t->images = images;
+  t->columns = unit_columns * UNIT_COLUMNS, t->rows = unit_rows * UNIT_ROWS[p->R / 2 - 1], t->images = images;
   t->wide = (t->columns - 1) * p->stride_w + p->S, t->high = (t->rows - 1) * p->stride_h + p->R;
   if (t->wide > 256 || t->high > 256) return false;
   const int64_t stage = ((int64_t)t->wide * t->high * images * ROW + 1023) / 1024 * 1024, box = (int64_t)t->columns * t->rows * images * ROW;
@@ -204,8 +206,8 @@ static double clocks_of(const block_cut *t, int products, int workers, int resid
 static bool best_cut(const conv_problem *p, int products, int workers, int resident, int places, int64_t room, block_cut *best) {
   double least = INFINITY;
   for (int columns = 1; columns <= ceil_of(p->Q, UNIT_COLUMNS); columns++)
-    for (int rows = 1; rows <= ceil_of(p->P, UNIT_ROWS); rows++)
-      for (int images = 1; images <= p->N && (images == 1 || (columns * UNIT_COLUMNS >= p->Q && rows * UNIT_ROWS >= p->P)); images++) {
+    for (int rows = 1; rows <= ceil_of(p->P, UNIT_ROWS[p->R / 2 - 1]); rows++)
+      for (int images = 1; images <= p->N && (images == 1 || (columns * UNIT_COLUMNS >= p->Q && rows * UNIT_ROWS[p->R / 2 - 1] >= p->P)); images++) {
         block_cut t = *best;
         if (!try_cut(p, columns, rows, images, room, &t)) break;
         const double clocks = clocks_of(&t, products, workers, resident, places);
@@ -226,18 +228,20 @@ static const char *plan_blocks(const conv_operation *o, const conv_device *devic
   const char *why = plain_unsupported(&o->problem, device);
   if (why) return why;
   const int stride = o->problem.stride_h;
-  if (stride > 2 || !is_square(&o->problem, SIZE, stride)) return "not 3x3 with stride 1 or 2 and no dilation";
-  if (turned && stride > 1) return "dgrad with a stride";
+  const bool large = is_square(&o->problem, 5, stride);
+  if (stride > 2 || !(large || is_square(&o->problem, 3, stride))) return "not 3x3 or 5x5 with stride 1 or 2 and no dilation";
+  if (turned && (large || stride > 1)) return "dgrad with a stride, or of 5x5";
+  if (large && channels > SIDE) return "5x5 with more than 16 channels a group";
   blocks_plan *mine = plan_data<blocks_plan>(plan);
   const conv_problem *p = &mine->problem;
   mine->problem = turned ? turned_dgrad(&o->problem).p : o->problem;
-  mine->kernel = turned ? dgrad[products - 1] : fprop[products - 1][stride - 1];
+  mine->kernel = turned ? dgrad[products - 1] : large ? fprop_5x5[stride - 1] : fprop[products - 1][stride - 1];
   block_cut *t = &mine->cut;
-  const int chunks = ceil_of(p->C, BK), workers = WORKERS_OF[stride - 1][products - 1], resident = RESIDENT[stride - 1][products - 1];
+  const int chunks = ceil_of(p->C, BK), kind = large ? 1 : products - 1, workers = WORKERS_OF[stride - 1][kind], resident = RESIDENT[stride - 1][kind];
   const int places = resident * device->sm_count < chunks ? 1 : resident * device->sm_count / chunks;
-  const int filters = BK * TAPS * channels * 2;
+  const int filters = BK * p->R * p->S * channels * 2;
   t->chunks = divisor_of(chunks), t->channels = channels;
-  if (!best_cut(p, TAPS * products, workers, resident, places, ((int64_t)device->shared_per_block + 1024) / resident - 2048 - filters, t))
+  if (!best_cut(p, p->R * p->S * products, workers, resident, places, ((int64_t)device->shared_per_block + 1024) / resident - 2048 - filters, t))
     return "two tiles do not fit in shared memory";
   mine->threads = (1 + workers) * 32;
   mine->shared = BOXES * t->box + t->stages * t->stage + filters;
@@ -267,7 +271,7 @@ static cudaError_t launch_blocks(const conv_plan *plan, const conv_buffers *b, c
 
 /* An accumulator takes one product after the other, which adds 16 products and what it was; other groups' zeros, too. */
 static double growth_blocks(const conv_problem *p, bool random) {
-  return growth_truncated((double)TAPS * (p->C / p->groups > SIDE ? 2 : 1) * (SIDE + 1), random);
+  return growth_truncated((double)p->R * p->S * (p->C / p->groups > SIDE ? 2 : 1) * (SIDE + 1), random);
 }
 
 NHWC_ROW(blocks_fprop, "06y", "groups: products of 16 x 16 channels, filters in registers", PASS_FPROP, 90, plan_blocks, launch_blocks, growth_blocks);

@@ -7,11 +7,11 @@
  *
  *               halo tile, 64 channels -> 9 products a channel, finish -> [64 pixels][64 channels] -> x filters -> sums, over all channels -> finish -> box -> y
  *
- * Diagonal: a tap's filters of 16 channels, on the diagonal of a matrix of 16 x 16, times 16 channels of eight pixels: one mma.sync, of which an eighth counts, is still less than eight FMAs,
- *           conversions and the bytes' way to each thread (a first version: 900 instructions where this one has 300).
- * Roles:    a warpgroup for the copy engine: x; filters; residuals. One multiplies, up to 192 filters. Twelve warps make operands: a task is 16 channels of 32 pixels, eight are a chunk,
+ * Diagonal: eight channels of 16 pixels times a tap's filters, on the diagonal of a matrix of 8 x 8: of one mma.sync an eighth counts, which is still less than FMAs, conversions and the
+ *           bytes' way to each thread.
+ * Roles:    a warpgroup for the copy engine: x; filters; residuals. One multiplies, up to 192 filters. Twelve warps make operands: a task is 16 channels of 64 pixels, four are a chunk,
  *           and tasks go round. So a chain of many channels is as fast as twelve warps are, not as one warp is.
- * Expect:   (before this version ran) a task 1500 clocks, a chunk of 64 channels and pixels 1000: 56 x 56, 144 channels to 24, 64 images: 30 us, where the bytes need 16; 7 x 7, 960 to 160: 12.
+ * Expect:   (before this version ran) a task 1500 clocks, a chunk of 64 channels and pixels 500: 56 x 56, 144 channels to 24, 64 images: 30 us, where the bytes need 16; 7 x 7, 960 to 160: 12.
  * Chain:    fprop, two operations: depthwise 3 x 3 with stride 1 or 2; 1 x 1 with up to 384 filters. For every 192 filters (fewer, where tiles are few) the first is computed once more.
  *           Activations without exponentials. Layout: NHWC, filters KRSC, fp16 with fp32 sums; channels: multiples of 8. */
 #include <math.h>
@@ -21,7 +21,7 @@
 #include "common/harness/launch.h"
 
 static constexpr int WORKERS = 12 /* warps that make operands */, BLOCK = 2 * THREADS + WORKERS * 32, TAP = WGMMA_M * ROW, PIXELS = 64 /* of a tile */;
-static constexpr int EACH = 4 /* rows of a task */, SIDE = 16 /* its channels */, TASKS = PIXELS / (8 * EACH) * (BK / SIDE) /* of a chunk */;
+static constexpr int SIDE = 16 /* channels of a task */, TASKS = BK / SIDE /* of a chunk */, UNITS = 2 /* of a task: 4 rows of 8 pixels */;
 static constexpr int OPERAND = PIXELS * ROW, OPERANDS = 4, MOST_STAGES = 6, MOST_OF_FILTERS = 16;
 static constexpr int TAPS = 9, TABLE = 2 * TAPS + 8 /* bytes of a channel: filters, scale, bias */, MOST_FILTERS = 384;
 
@@ -51,66 +51,73 @@ static __device__ __forceinline__ void load_table(const finish &f, const __half 
   if (f.bias) ptx_bulk_load(table + of_w + of_floats, f.bias, of_floats, full);
 }
 
-/* A warp's diagonals, of 16 channels and 9 taps: of each matrix [16 channels][16 channels] a lane has at most two elements that are not zero. And its channels' scales and biases. */
+/* A warp's diagonals, of two times 8 channels and 9 taps: of each matrix [8 channels][8 channels] a lane has at most one element that is not zero. And of each 8 the two channels whose
+ * results the lane will have. */
 typedef struct diagonals {
-  unsigned upper[TAPS], lower[TAPS];
-  channel_pair channels;
+  unsigned of[2][TAPS];
+  float2 scale[2], bias[2];
 } diagonals;
 
 static __device__ __forceinline__ diagonals load_diagonals(const finish &f, const unsigned char *table, int first, int channels) {
-  const int lane = threadIdx.x % 32, row = lane / 4;
-  const bool diagonal = row / 2 == lane % 4; /* the lane that has column `row` of row `row` */
+  const int lane = threadIdx.x % 32, column = lane / 4;
+  const bool diagonal = column / 2 == lane % 4; /* the lane that has row `column` of column `column` */
   const unsigned short *const w = (const unsigned short *)table;
   const float *const floats = (const float *)(table + channels * TAPS * 2);
   diagonals d;
 #pragma unroll
   for (int half = 0; half < 2; half++) {
-    const int c = first + row + 8 * half;
-    const bool inside = c < channels;
+    const int eight = first + 8 * half, c = eight + column, mine = eight + lane % 4 * 2;
+    const bool inside = eight < channels; /* or none of the eight */
 #pragma unroll
-    for (int tap = 0; tap < TAPS; tap++) (half ? d.lower : d.upper)[tap] = diagonal && inside ? (unsigned)w[c * TAPS + tap] << row % 2 * 16 : 0;
-    d.channels.scale[half] = f.scale && inside ? floats[c] : 1, d.channels.bias[half] = f.bias && inside ? floats[channels + c] : 0;
+    for (int tap = 0; tap < TAPS; tap++) d.of[half][tap] = diagonal && inside ? (unsigned)w[c * TAPS + tap] << column % 2 * 16 : 0;
+    d.scale[half] = f.scale && inside ? *(const float2 *)(floats + mine) : make_float2(1, 1);
+    d.bias[half] = f.bias && inside ? *(const float2 *)(floats + channels + mine) : make_float2(0, 0);
   }
   return d;
 }
 
-/* By a worker: 4 rows of 8 results of 16 channels, finished, to the operand. unit: the left or the upper half of the tile's pixels, or the other. x: the halo tile. */
+/* By a worker: a unit of 16 channels, finished, to the operand. unit: the left or the upper half of the tile's pixels, or the other. x: the halo tile. Eight pixels of a row and eight of
+ * another row, which are a result's row and the next one's for the same tap, are the 16 rows of a product. */
 template <int STRIDE>
 static __device__ __forceinline__ void depthwise(const tile_cut &t, const finish &f, const diagonals &d, int group, int unit, ptx_shared x, ptx_shared to) {
-  constexpr int ROWS = (EACH - 1) * STRIDE + 3; /* of x */
-  const int lane = threadIdx.x % 32, chunk = 2 * group + lane / 8 % 2, row = t.columns > 8 ? 0 : unit * EACH, column = t.columns > 8 ? unit * 8 : 0;
-  const int first = row * STRIDE * t.wide + (column + lane % 8) * STRIDE;
-  float sum[EACH][4] = {};
+  const int lane = threadIdx.x % 32, second = lane / 8 % 2 /* of the two rows */, chunk = 2 * group + lane / 16;
+  const int row = t.columns > 8 ? 0 : unit * 4, column = t.columns > 8 ? unit * 8 : 0, first = (row + second) * STRIDE * t.wide + (column + lane % 8) * STRIDE;
+  float sum[2][2][4] = {}; /* [two rows of results][eight channels] */
 #pragma unroll
-  for (int i = 0; i < ROWS; i += 2) /* two rows of x at a time */
+  for (int i = 0; i < 2 * STRIDE + 3; i++) { /* row of x */
+    if (STRIDE == 2 && i == 3) continue;     /* no window begins there */
 #pragma unroll
     for (int s = 0; s < 3; s++) {
       unsigned pixels[4];
-      ptx_ldmatrix_x4(pixels, x + swizzled(first + (i + (i + 1 < ROWS ? lane / 16 : 0)) * t.wide + s, chunk));
+      ptx_ldmatrix_x4(pixels, x + swizzled(first + i * t.wide + s, chunk));
 #pragma unroll
-      for (int j = 0; j < 2; j++)
+      for (int o = 0; o < 2; o++) {
+        const int r = i - 2 * o * STRIDE; /* of the window */
+        if (r < 0 || r > 2) continue;
 #pragma unroll
-        for (int o = 0; o < EACH; o++) {
-          const int r = i + j - o * STRIDE; /* of the window of result o */
-          if (i + j >= ROWS || r < 0 || r > 2) continue;
-          const unsigned diagonal[4] = {d.upper[r * 3 + s], 0, 0, d.lower[r * 3 + s]}, eight[2] = {pixels[2 * j], pixels[2 * j + 1]};
-          ptx_mma_m16n8k16(sum[o], diagonal, eight);
+        for (int half = 0; half < 2; half++) {
+          const unsigned a[4] = {pixels[2 * half], pixels[2 * half + 1]}, b[2] = {d.of[half][r * 3 + s]};
+          ptx_mma_m16n8k8(sum[o][half], a, b);
         }
+      }
     }
+  }
 #pragma unroll
-  for (int o = 0; o < EACH; o += 2) { /* two rows of results */
+  for (int o = 0; o < 2; o++) {
     unsigned part[4];
 #pragma unroll
-    for (int j = 0; j < 4; j++)
-      part[j] = finished<false, false>(make_float2(sum[o + j / 2][j % 2 * 2], sum[o + j / 2][j % 2 * 2 + 1]), d.channels.scale[j % 2], d.channels.bias[j % 2], 0, f);
-    ptx_stmatrix_x4_trans(to + swizzled((row + o + lane / 16) * t.columns + column + lane % 8, chunk), part);
+    for (int j = 0; j < 4; j++) {
+      const float *const two = &sum[o][j / 2][j % 2 * 2];
+      const float2 scale = d.scale[j / 2], bias = d.bias[j / 2];
+      part[j] = activated<false>(make_float2(fmaf(two[0], scale.x, bias.x), fmaf(two[1], scale.y, bias.y)), f);
+    }
+    ptx_stmatrix_x4(to + swizzled((row + 2 * o + second) * t.columns + column + lane % 8, chunk), part);
   }
 }
 
-/* By a worker: zeros for 16 channels that are none, of a unit's 32 pixels (any half of the 64). */
-static __device__ __forceinline__ void put_zeros(int group, int unit, unsigned char *to) {
-  const int pixel = unit * 32 + threadIdx.x % 32;
-  *(uint4 *)(to + swizzled(pixel, 2 * group)) = *(uint4 *)(to + swizzled(pixel, 2 * group + 1)) = uint4();
+/* By a worker: zeros for 16 channels that are none. */
+static __device__ __forceinline__ void put_zeros(int group, unsigned char *to) {
+  for (int pixel = threadIdx.x % 32; pixel < PIXELS; pixel += 32) *(uint4 *)(to + swizzled(pixel, 2 * group)) = *(uint4 *)(to + swizzled(pixel, 2 * group + 1)) = uint4();
 }
 
 /* M: times 64 filters of a tile. */
@@ -170,13 +177,15 @@ __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int
     const int lane = threadIdx.x % 32, steps = (t.tiles - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x * t.chunks.by;
     ptx_mbarrier_wait(table_full, 0);
     for (int task = uniform(threadIdx.x / 32) - 2 * THREADS / 32; task < steps * TASKS; task += WORKERS) {
-      const int step = task / TASKS, group = task % TASKS / 2, unit = task % 2, round = divide(step, t.stages), stage = step - round * t.stages.by, operand = step % OPERANDS;
+      const int step = task / TASKS, group = task % TASKS, round = divide(step, t.stages), stage = step - round * t.stages.by, operand = step % OPERANDS;
       const int channel = (step - divide(step, t.chunks) * t.chunks.by) * BK + group * SIDE;
       const diagonals d = load_diagonals(first, table, channel, p.C);
       ptx_mbarrier_wait(x.full + 8 * stage, round & 1);
       ptx_mbarrier_wait(operands.empty + 8 * operand, step / OPERANDS % 2 ^ 1);
-      if (channel < p.C) depthwise<STRIDE>(t, first, d, group, unit, at + of_x + stage * t.stage, at + operand * OPERAND);
-      else put_zeros(group, unit, shared + operand * OPERAND);
+      if (channel < p.C)
+#pragma unroll 1
+        for (int unit = 0; unit < UNITS; unit++) depthwise<STRIDE>(t, first, d, group, unit, at + of_x + stage * t.stage, at + operand * OPERAND);
+      else put_zeros(group, shared + operand * OPERAND);
       ptx_fence_proxy_async(); /* written by threads, read by wgmma */
       __syncwarp();
       if (lane == 0) ptx_mbarrier_arrive(x.empty + 8 * stage), ptx_mbarrier_arrive(operands.full + 8 * operand);
@@ -271,7 +280,7 @@ static int blocks_of(const tile_cut *t, const conv_device *device) {
 
 /* Clocks of the busiest multiprocessor: tasks of the workers, or what multiplies and stores. */
 static double clocks_of(const conv_problem *p, const tile_cut *t, int m, int blocks) {
-  const double tasks = ceil_of(p->C, SIDE) * (double)(TASKS * SIDE / BK), made = tasks * (p->stride_h > 1 ? 1700 : 1500) / WORKERS;
+  const double made = ceil_of(p->C, SIDE) * (p->stride_h > 1 ? 2400.0 : 2000.0) / WORKERS;
   return ceil_of(t->tiles, blocks) * fmax(made, t->chunks.by * (150.0 + 130 * m) + 500 + 300 * m) + 2500;
 }
 
@@ -349,7 +358,7 @@ static void facts_separable(const conv_chain *chain, const conv_plan *plan, chai
 }
 
 static double growth_separable(const conv_chain *chain, int index, bool random) {
-  return index == 0 ? growth_truncated(TAPS * (16 + 1), random) : growth_steps(&chain->operation[1].problem, random);
+  return index == 0 ? growth_truncated(TAPS * (8 + 1), random) : growth_steps(&chain->operation[1].problem, random);
 }
 
 extern "C" const chain_kernel separable_chain;
