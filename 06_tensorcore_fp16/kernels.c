@@ -11,21 +11,19 @@ extern const conv_kernel wmma_fprop, mma_fprop, wgmma_fprop, tma_fprop, roles_fp
 
 static bool depthwise(const conv_problem *p) { return p->groups > 1 && p->groups == p->C; }
 
-/* Depthwise layers, forward. Few results: what has the shortest way from memory and back. */
+/* Depthwise layers, forward: with a stride neighbours have little in common, and who asks for each pixel itself is as fast; of a large filter, where results are many. */
 static int64_t results(const conv_problem *p) { return (int64_t)p->N * p->P * p->Q * p->K; }
 static bool few_results(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)random;
   return results(p) <= (int64_t)1500 * device->sm_count;
 }
-/* Groups of one channel, by products of 64 x 64 channels of which 64 count: a block brings whole images, and little else is to be done. */
-static bool narrow_groups(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  (void)pass, (void)random;
-  return depthwise(p) && p->W <= 14 && results(p) * p->R * p->S <= (int64_t)150000 * device->sm_count;
-}
-/* Many results for each filter that a block brings; for 5 x 5 pixels that are asked for several times, so only where a stride makes these fewer. */
 static bool direct_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  (void)pass, (void)random;
-  return p->R == 3 ? p->Q > 7 : p->stride_w == 2 && results(p) <= (int64_t)7000 * device->sm_count;
+  return depthwise(p) && p->stride_w == 2 && (p->R == 3 || (p->Q > 14 && !few_results(p, pass, device, random)));
+}
+/* Groups of up to 16 channels. 5 x 5: halo tiles grow, and of many results each is asked for more often than 06p does. */
+static bool blocks_pay(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)random;
+  return p->groups > 1 && p->C / p->groups <= 16 && (p->R == 3 || results(p) <= (int64_t)20000 * device->sm_count) && (pass == PASS_FPROP || !depthwise(p));
 }
 /* Depthwise layers, the image's gradient: where a warp of plain FMAs (step 04) has not less to set up. */
 static bool wide_no_stride(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
@@ -86,10 +84,9 @@ static const conv_kernel *const kernels[] = {&wmma_fprop,       &mma_fprop,     
                                              &groups_wgrad,     &patches_fprop,       &patches_dgrad, &patches_wgrad,  &direct_fprop,
                                              &blocks_fprop,     &blocks_dgrad,        &blocks_wgrad};
 static const conv_choice rule[] = {
-    {&direct_fprop, few_results, "depthwise, 3x3 or 5x5: 1500 results at most for each multiprocessor: where it can"},
-    {&groups_fprop, narrow_groups, "depthwise: images of at most 14 columns, and at most 150,000 products for each multiprocessor: where it can"},
-    {&direct_fprop, direct_pays,
-     "depthwise: 3x3 with more than 7 columns of results; 5x5 with stride 2 and at most 7000 results for each multiprocessor: where it can"},
+    {&direct_fprop, direct_pays, "depthwise, stride 2: 3x3; 5x5 with more than 14 columns of results and more than 1500 results for each multiprocessor: where it can"},
+    {&blocks_fprop, blocks_pay, "groups of up to 16 channels: where it can; 5x5 with at most 20,000 results for each multiprocessor"},
+    {&direct_fprop, few_results, "depthwise: 1500 results at most for each multiprocessor: where it can"},
     {&toeplitz_fprop, NULL, "depthwise: where it can"},
     {&toeplitz_dgrad, wide_no_stride, "depthwise: stride 1, and filters above 3x3 or 100 columns and more"},
     {&tensor_wgrad, NULL, "depthwise: where it can"},
@@ -99,6 +96,7 @@ static const conv_choice rule[] = {
     {&patches_dgrad, NULL, "patches: where it can"},
     {&patches_wgrad, NULL, "patches: where it can"},
     {&groups_fprop, few_a_group, "groups of 2 to 64 channels: where it can"},
+    {&blocks_dgrad, blocks_pay, "groups of 2 to 16 channels: where it can"},
     {&groups_dgrad, few_a_group, "groups of 2 to 64 channels: where it can"},
     {&groups_wgrad, few_a_group, "groups of 2 to 64 channels: where it can"},
     {&resident_fprop, window_pays, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},

@@ -31,18 +31,18 @@ typedef struct block_cut {
   int channels; /* of a group */
 } block_cut;
 
-/* By a warp: a step's products. dy, x: its first pixels; x_row: bytes from a row of x to the next. */
-template <int STRIDE> static __device__ __forceinline__ void multiply_step(const block_cut &t, float (&sum)[TAPS][2][4], ptx_shared dy, ptx_shared x, int of_dy, int of_x, int chunk) {
-  const int lane = threadIdx.x % 32, second = lane / 16; /* of the two rows */
+/* By a warp: a step's products. dy, x: the tile; of_dy, of_x: the step's first pixels. */
+template <int STRIDE> static __device__ __forceinline__ void multiply_step(const block_cut &t, float (&sum)[TAPS][2][4], ptx_shared dy, ptx_shared x, int of_dy, int of_x, int block) {
+  const int lane = threadIdx.x % 32, second = lane / 8 % 2; /* of the two rows; of dy, whose registers have another order, lane / 16 */
   unsigned a[4];
-  ptx_ldmatrix_x4_trans(a, dy + swizzled(of_dy + second * t.columns + lane % 8, chunk));
+  ptx_ldmatrix_x4_trans(a, dy + swizzled(of_dy + lane / 16 * t.columns + lane % 8, 2 * block + second));
 #pragma unroll
   for (int tap = 0; tap < TAPS; tap++) {
     unsigned pixels[4];
-    ptx_ldmatrix_x4_trans(pixels, x + swizzled(of_x + (second * STRIDE + tap / SIZE) * t.wide + lane % 8 * STRIDE + tap % SIZE, chunk));
+    ptx_ldmatrix_x4_trans(pixels, x + swizzled(of_x + (second * STRIDE + tap / SIZE) * t.wide + lane % 8 * STRIDE + tap % SIZE, 2 * block + lane / 16));
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      const unsigned b[2] = {pixels[half], pixels[2 + half]};
+      const unsigned b[2] = {pixels[2 * half], pixels[2 * half + 1]};
       ptx_mma_m16n8k16(sum[tap][half], a, b);
     }
   }
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(BLOCK, 1) blocks_wgrad_kernel(conv_problem p, 
   }
 
   const int me = warp - 1, channels = min(p.C - chunk * BK, BK), blocks = (channels + SIDE - 1) / SIDE, shares = WORKERS / blocks, share = me / blocks, block = me - share * blocks;
-  const int of_lane = 2 * block + lane / 8 % 2 /* its eight channels */, steps = t.images * t.step_rows.by * t.step_columns.by;
+  const int steps = t.images * t.step_rows.by * t.step_columns.by;
   float sum[TAPS][2][4] = {};
   for (int i = split; i < t.tiles; i += t.splits, s = next_slot(s, t.stages)) {
     const ptx_shared dy = stages + s.stage * t.stage, x = dy + t.gradients;
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(BLOCK, 1) blocks_wgrad_kernel(conv_problem p, 
     for (int step = share < shares ? share : steps; step < steps; step += shares) {
       const int of_row = divide(step, t.step_columns), image = divide(of_row, t.step_rows), row = (of_row - image * t.step_rows.by) * STEP_ROWS;
       const int column = (step - of_row * t.step_columns.by) * STEP_COLUMNS;
-      multiply_step<STRIDE>(t, sum, dy, x, (image * t.rows + row) * t.columns + column, (image * t.high + row * STRIDE) * t.wide + column * STRIDE, of_lane);
+      multiply_step<STRIDE>(t, sum, dy, x, (image * t.rows + row) * t.columns + column, (image * t.high + row * STRIDE) * t.wide + column * STRIDE, block);
     }
     __syncwarp();
     if (lane == 0) ptx_mbarrier_arrive(r.empty + 8 * s.stage);

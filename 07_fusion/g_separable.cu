@@ -22,8 +22,13 @@
 
 static constexpr int WORKERS = 12 /* warps that make operands */, BLOCK = 2 * THREADS + WORKERS * 32, TAP = WGMMA_M * ROW, PIXELS = 64 /* of a tile */;
 static constexpr int SIDE = 16 /* channels of a task */, TASKS = BK / SIDE /* of a chunk */, UNITS = 2 /* of a task: 4 rows of 8 pixels */;
-static constexpr int OPERAND = PIXELS * ROW, OPERANDS = 4, MOST_STAGES = 6, MOST_OF_FILTERS = 16;
+static constexpr int OPERAND = PIXELS * ROW, OPERANDS = 4, AHEAD = WORKERS / TASKS /* steps from a worker's task to its next */;
+static constexpr int MOST_STAGES = 2 * AHEAD, MOST_OF_FILTERS = 16;
 static constexpr int TAPS = 9, TABLE = 2 * TAPS + 8 /* bytes of a channel: filters, scale, bias */, MOST_FILTERS = 384;
+
+static_assert(AHEAD * TASKS == WORKERS && AHEAD < OPERANDS, "");
+/* A worker asks a barrier for the parity of a round, so it must know that the round before is over. A stage of x was its own in that round, if there are AHEAD stages or twice as many (copies may
+ * come in another order than they were asked for). An operand's round before is: it waited for the operand AHEAD steps earlier, and operands are given back in order. */
 
 /* A tile: rows x columns pixels of an image and a part of the filters; its halo tile has wide x high pixels. */
 typedef struct tile_cut {
@@ -197,6 +202,9 @@ __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int
   const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
   slot o = {0, 0}, s = {0, 0};
   unsigned parity = 0;
+  channel_pair channels[M]; /* the same for all tiles of the block */
+#pragma unroll
+  for (int m = 0; m < M; m++) channels[m] = channels_of(second, corner_at<M>(t, blockIdx.x).k + m * WGMMA_M, filters);
   for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, parity ^= 1) {
     const corner c = corner_at<M>(t, i);
     float sum[M][PIXELS / 2] = {};
@@ -221,8 +229,7 @@ __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int
     if (second.residual) ptx_mbarrier_wait(of_box.full, parity);
     ptx_bar_sync(2, THREADS); /* the boxes are free */
 #pragma unroll
-    for (int m = 0; m < M; m++)
-      put_finished<PIXELS, false>(sum[m], channels_of(second, c.k + m * WGMMA_M, filters), second, at + of_boxes + m * OPERAND);
+    for (int m = 0; m < M; m++) put_finished<PIXELS, false>(sum[m], channels[m], second, at + of_boxes + m * OPERAND);
     ptx_fence_proxy_async();
     ptx_bar_sync(2, THREADS); /* they are there */
     if (stores) {
@@ -264,8 +271,8 @@ static int64_t try_tiles(const conv_problem *p, int filters, int columns, int m,
   t->resident = chunks <= MOST_OF_FILTERS && chunks * m * TAP + 3 * t->stage <= room; /* and there is room for x */
   t->of_filters = t->resident ? chunks : 2 * m * TAP + 3 * t->stage <= room ? 2 : 1;
   const int64_t fit = (room - t->of_filters * m * TAP) / t->stage;
-  if (fit < 2) return 0;
-  t->stages = divisor_of(fit < MOST_STAGES ? (int)fit : MOST_STAGES);
+  if (fit < AHEAD) return 0;
+  t->stages = divisor_of(fit < MOST_STAGES ? AHEAD : MOST_STAGES);
   t->parts = divisor_of(parts), t->by_q = divisor_of(ceil_of(p->Q, columns)), t->by_p = divisor_of(ceil_of(p->P, t->rows)), t->chunks = divisor_of(chunks);
   const int64_t tiles = (int64_t)parts * t->by_q.by * t->by_p.by * p->N;
   t->tiles = (int)tiles;
