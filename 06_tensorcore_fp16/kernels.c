@@ -25,6 +25,10 @@ static bool blocks_pay(const conv_problem *p, conv_pass pass, const conv_device 
   (void)random;
   return p->groups > 1 && p->C / p->groups <= 16 && (p->R == 3 || results(p) <= (int64_t)20000 * device->sm_count) && (pass == PASS_FPROP || !depthwise(p));
 }
+/* With a stride bytes decide, and 06v's small tiles bring them as fast. */
+static bool blocks_pay_wgrad(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  return p->stride_w == 1 && blocks_pay(p, pass, device, random);
+}
 /* Depthwise layers, the image's gradient: where a warp of plain FMAs (step 04) has not less to set up. */
 static bool wide_no_stride(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)device, (void)random;
@@ -98,6 +102,7 @@ static const conv_choice rule[] = {
     {&groups_fprop, few_a_group, "groups of 2 to 64 channels: where it can"},
     {&blocks_dgrad, blocks_pay, "groups of 2 to 16 channels: where it can"},
     {&groups_dgrad, few_a_group, "groups of 2 to 64 channels: where it can"},
+    {&blocks_wgrad, blocks_pay_wgrad, "groups of 2 to 16 channels without a stride: where it can"},
     {&groups_wgrad, few_a_group, "groups of 2 to 64 channels: where it can"},
     {&resident_fprop, window_pays, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},
     {&stream_window_fprop, stream_pays, "where a window that slides over halo tiles is estimated to take less clocks than 06f and 06i"},

@@ -11,6 +11,9 @@ typedef struct slot {
 
 static __device__ __forceinline__ slot next_slot(slot s, int stages) { return s.stage + 1 < stages ? slot{s.stage + 1, s.parity} : slot{0, s.parity ^ 1}; }
 
+/* Where the chunk of a row lies, of a row that the compiler knows is not negative: the rest of a division by 8 is one instruction then, and not five. */
+static __device__ __forceinline__ unsigned swizzled_up(unsigned row, unsigned chunk) { return row * ROW + (chunk ^ row % CHUNKS) * 16; }
+
 /* Sums [64 filters][N pixels] as halves to shared memory, [pixel][64 filters], swizzled: what a store's box is. */
 template <int N> static __device__ __forceinline__ void put_turned(const float (&sum)[N / 2], ptx_shared box) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, chunk = 2 * warp + lane / 8 % 2; /* 8 filters are 16 bytes */

@@ -126,7 +126,7 @@ __global__ void __launch_bounds__((1 + WORKERS_OF[STRIDE - 1][SIZE > 3 ? 1 : PRO
           for (int column = 0; column < SIZE; column++) {
             unsigned pixels[4];
             const int pixel = first + (h + (h + 1 < ROWS ? lane / 16 : 0)) * t.wide + column;
-            ptx_ldmatrix_x4(pixels, stages + s.stage * t.stage + swizzled(pixel, 2 * (first_in + k) + lane / 8 % 2));
+            ptx_ldmatrix_x4(pixels, stages + s.stage * t.stage + swizzled_up(pixel, 2 * (first_in + k) + lane / 8 % 2));
 #pragma unroll
             for (int j = 0; j < 2; j++)
 #pragma unroll
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__((1 + WORKERS_OF[STRIDE - 1][SIZE > 3 ? 1 : PRO
 #pragma unroll
         for (int j = 0; j < 4; j++) part[j] = two_halves(sum[o + j / 2][j % 2 * 2], sum[o + j / 2][j % 2 * 2 + 1]);
         const int pixel = (image * t.rows + row + o + lane / 16) * t.columns + column + lane % 8;
-        ptx_stmatrix_x4_trans(box + swizzled(pixel, 2 * block + lane / 8 % 2), part);
+        ptx_stmatrix_x4_trans(box + swizzled_up(pixel, 2 * block + lane / 8 % 2), part);
       }
     }
     __syncwarp();

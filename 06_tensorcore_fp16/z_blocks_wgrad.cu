@@ -35,11 +35,11 @@ typedef struct block_cut {
 template <int STRIDE> static __device__ __forceinline__ void multiply_step(const block_cut &t, float (&sum)[TAPS][2][4], ptx_shared dy, ptx_shared x, int of_dy, int of_x, int block) {
   const int lane = threadIdx.x % 32, second = lane / 8 % 2; /* of the two rows; of dy, whose registers have another order, lane / 16 */
   unsigned a[4];
-  ptx_ldmatrix_x4_trans(a, dy + swizzled(of_dy + lane / 16 * t.columns + lane % 8, 2 * block + second));
+  ptx_ldmatrix_x4_trans(a, dy + swizzled_up(of_dy + lane / 16 * t.columns + lane % 8, 2 * block + second));
 #pragma unroll
   for (int tap = 0; tap < TAPS; tap++) {
     unsigned pixels[4];
-    ptx_ldmatrix_x4_trans(pixels, x + swizzled(of_x + (second * STRIDE + tap / SIZE) * t.wide + lane % 8 * STRIDE + tap % SIZE, 2 * block + lane / 16));
+    ptx_ldmatrix_x4_trans(pixels, x + swizzled_up(of_x + (second * STRIDE + tap / SIZE) * t.wide + lane % 8 * STRIDE + tap % SIZE, 2 * block + lane / 16));
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       const unsigned b[2] = {pixels[2 * half], pixels[2 * half + 1]};

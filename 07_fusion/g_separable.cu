@@ -89,24 +89,19 @@ static __device__ __forceinline__ void depthwise(const tile_cut &t, const finish
   const int row = t.columns > 8 ? 0 : unit * 4, column = t.columns > 8 ? unit * 8 : 0, first = (row + second) * STRIDE * t.wide + (column + lane % 8) * STRIDE;
   float sum[2][2][4] = {}; /* [two rows of results][eight channels] */
 #pragma unroll
-  for (int i = 0; i < 2 * STRIDE + 3; i++) { /* row of x */
-    if (STRIDE == 2 && i == 3) continue;     /* no window begins there */
+  for (int r = 0; r < 3; r++) /* of the window */
 #pragma unroll
-    for (int s = 0; s < 3; s++) {
-      unsigned pixels[4];
-      ptx_ldmatrix_x4(pixels, x + swizzled(first + i * t.wide + s, chunk));
+    for (int s = 0; s < 3; s++)
 #pragma unroll
       for (int o = 0; o < 2; o++) {
-        const int r = i - 2 * o * STRIDE; /* of the window */
-        if (r < 0 || r > 2) continue;
+        unsigned pixels[4];
+        ptx_ldmatrix_x4(pixels, x + swizzled_up(first + (2 * o * STRIDE + r) * t.wide + s, chunk));
 #pragma unroll
         for (int half = 0; half < 2; half++) {
           const unsigned a[4] = {pixels[2 * half], pixels[2 * half + 1]}, b[2] = {d.of[half][r * 3 + s]};
           ptx_mma_m16n8k8(sum[o][half], a, b);
         }
       }
-    }
-  }
 #pragma unroll
   for (int o = 0; o < 2; o++) {
     unsigned part[4];
@@ -116,7 +111,7 @@ static __device__ __forceinline__ void depthwise(const tile_cut &t, const finish
       const float2 scale = d.scale[j / 2], bias = d.bias[j / 2];
       part[j] = activated<false>(make_float2(fmaf(two[0], scale.x, bias.x), fmaf(two[1], scale.y, bias.y)), f);
     }
-    ptx_stmatrix_x4(to + swizzled((row + 2 * o + second) * t.columns + column + lane % 8, chunk), part);
+    ptx_stmatrix_x4(to + swizzled_up((row + 2 * o + second) * t.columns + column + lane % 8, chunk), part);
   }
 }
 
@@ -165,7 +160,7 @@ __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int
       }
       if (warp == 1 && t.resident && i > (int)blockIdx.x) return;
       for (int chunk = 0; chunk < t.chunks.by; chunk++, s = next_slot(s, warp == 0 ? t.stages.by : t.of_filters)) {
-        const ring &r = warp == 0 ? x : weights;
+        const ring r = warp == 0 ? x : weights;
         ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
         ptx_mbarrier_arrive_expect_tx(r.full + 8 * s.stage, warp == 0 ? t.wide * t.high * ROW : M * TAP);
         if (warp == 0)
@@ -181,10 +176,12 @@ __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int
   if (role > 1) { /* the workers; a step is a chunk of a tile */
     const int lane = threadIdx.x % 32, steps = (t.tiles - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x * t.chunks.by;
     ptx_mbarrier_wait(table_full, 0);
+    diagonals d;
+    int had = -1; /* whose diagonals these are */
     for (int task = uniform(threadIdx.x / 32) - 2 * THREADS / 32; task < steps * TASKS; task += WORKERS) {
       const int step = task / TASKS, group = task % TASKS, round = divide(step, t.stages), stage = step - round * t.stages.by, operand = step % OPERANDS;
       const int channel = (step - divide(step, t.chunks) * t.chunks.by) * BK + group * SIDE;
-      const diagonals d = load_diagonals(first, table, channel, p.C);
+      if (channel != had) d = load_diagonals(first, table, channel, p.C), had = channel;
       ptx_mbarrier_wait(x.full + 8 * stage, round & 1);
       ptx_mbarrier_wait(operands.empty + 8 * operand, step / OPERANDS % 2 ^ 1);
       if (channel < p.C)
@@ -285,10 +282,10 @@ static int blocks_of(const tile_cut *t, const conv_device *device) {
   return t->tiles < most ? t->tiles : most;
 }
 
-/* Clocks of the busiest multiprocessor: tasks of the workers, or what multiplies and stores. */
+/* Clocks of the busiest multiprocessor: tasks of the workers, each AHEAD steps after its last, or what multiplies and stores. Fitted to MobileNetV2's pairs, 64 images. */
 static double clocks_of(const conv_problem *p, const tile_cut *t, int m, int blocks) {
-  const double made = ceil_of(p->C, SIDE) * (p->stride_h > 1 ? 2400.0 : 2000.0) / WORKERS;
-  return ceil_of(t->tiles, blocks) * fmax(made, t->chunks.by * (150.0 + 130 * m) + 500 + 300 * m) + 2500;
+  const double made = t->chunks.by * (p->stride_h > 1 ? 5200.0 : 3400.0) / AHEAD, multiplied = t->chunks.by * (150.0 + 130 * m) + 850 + 300 * m;
+  return ceil_of(t->tiles, blocks) * fmax(made, multiplied) + 200 * t->chunks.by + 3000;
 }
 
 /* The cut with the fewest clocks. Returns shared memory, or 0. */
