@@ -33,7 +33,9 @@ typedef struct direct_cut {
 /* Four channels of a pixel: eight bytes, which are one load. */
 typedef uint2 quad;
 
-static __device__ __forceinline__ float half_of(const quad &four, int c) { return __half2float(__ushort_as_half((unsigned short)((c < 2 ? four.x : four.y) >> c % 2 * 16))); }
+static __device__ __forceinline__ float half_of(const quad &four, int c) {
+  return __half2float(__ushort_as_half((unsigned short)((c < 2 ? four.x : four.y) >> c % 2 * 16)));
+}
 
 static __device__ __forceinline__ unsigned two_halves(float low, float high) {
   const __half2 pair = __floats2half2_rn(low, high);
@@ -43,11 +45,13 @@ static __device__ __forceinline__ unsigned two_halves(float low, float high) {
 /* A thread: ROWS rows of COLS columns of four channels of y. */
 template <int SIZE, int STRIDE, int ROWS>
 __global__ void __launch_bounds__(THREADS)
-    direct_kernel(conv_problem p, direct_cut t, const quad *x /* not __restrict__: or pixels would be asked for where they are needed */, const quad *w, quad *y) {
+    direct_kernel(conv_problem p, direct_cut t, const quad *x /* not __restrict__: or pixels would be asked for where they are needed */, const quad *w,
+                  quad *y) {
   constexpr int TAPS = SIZE * SIZE, WIDTH = (COLS - 1) * STRIDE + SIZE, HEIGHT = (ROWS - 1) * STRIDE + SIZE; /* what lies under my windows */
   if (threadIdx.x == 0) ptx_griddepcontrol_launch_dependents();                                              /* the next kernel may begin */
   const int quads = t.quads.by, first_task = blockIdx.x * THREADS, task = first_task + threadIdx.x;
-  const int of_q = divide(task, t.quads), mine = task - of_q * quads, of_p = divide(of_q, t.tiles_q), n = divide(of_p, t.tiles_p); /* neighbouring threads: channels */
+  const int of_q = divide(task, t.quads), mine = task - of_q * quads, of_p = divide(of_q, t.tiles_q),
+            n = divide(of_p, t.tiles_p); /* neighbouring threads: channels */
   const int first_q = (of_q - of_p * t.tiles_q.by) * COLS, first_p = (of_p - n * t.tiles_p.by) * ROWS;
   const int first_h = first_p * STRIDE - p.pad_top, first_w = first_q * STRIDE - p.pad_left;
   const int first = quads <= THREADS ? 0 : first_task - divide(first_task, t.quads) * quads; /* of the block's channels */
@@ -139,8 +143,8 @@ static const char *plan_direct(const conv_operation *o, const conv_device *devic
 
 static cudaError_t launch_direct(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const direct_launch *l = plan_data<direct_launch>(plan);
-  return launch_kernel({.grid = dim3(l->blocks), .block = dim3(THREADS), .stream = stream, .early = l->early}, l->row->kernel, plan->operation.problem,
-                       l->cut, (const quad *)b->x, (const quad *)b->w, (quad *)b->y);
+  return launch_kernel({.grid = dim3(l->blocks), .block = dim3(THREADS), .stream = stream, .early = l->early}, l->row->kernel, plan->operation.problem, l->cut,
+                       (const quad *)b->x, (const quad *)b->w, (quad *)b->y);
 }
 
 NHWC_ROW(direct_fprop, "06x", "depthwise, fp16: few outputs, the shortest way", PASS_FPROP, 53, plan_direct, launch_direct, plain_growth_fprop);

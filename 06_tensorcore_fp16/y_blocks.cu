@@ -63,7 +63,8 @@ static constexpr int WORKERS_OF[2][2] = {{8, 8}, {12, 8}}, RESIDENT[2][2] = {{2,
 /* PRODUCTS: of a tap: two for 32 channels a group. */
 template <int SIZE, int STRIDE, int PRODUCTS, bool TURNED>
 __global__ void __launch_bounds__((1 + WORKERS_OF[STRIDE - 1][SIZE > 3 ? 1 : PRODUCTS - 1]) * 32, RESIDENT[STRIDE - 1][SIZE > 3 ? 1 : PRODUCTS - 1])
-    blocks_kernel(conv_problem p, block_cut t, const __half *__restrict__ w, const __grid_constant__ CUtensorMap halos, const __grid_constant__ CUtensorMap results) {
+    blocks_kernel(conv_problem p, block_cut t, const __half *__restrict__ w, const __grid_constant__ CUtensorMap halos,
+                  const __grid_constant__ CUtensorMap results) {
   constexpr int TAPS = SIZE * SIZE, RESULTS = UNIT_ROWS[SIZE / 2 - 1], ROWS = (RESULTS - 1) * STRIDE + SIZE /* of a unit, and of x under it */;
   constexpr int WORKERS = WORKERS_OF[STRIDE - 1][SIZE > 3 ? 1 : PRODUCTS - 1];
   extern __shared__ __align__(1024) unsigned char shared[]; /* boxes, stages, filters */
@@ -108,7 +109,8 @@ __global__ void __launch_bounds__((1 + WORKERS_OF[STRIDE - 1][SIZE > 3 ? 1 : PRO
     for (int k = 0; k < PRODUCTS; k++)
 #pragma unroll
       for (int i = 0; i < 4; i++) /* row lane / 4 or 8 below, columns 2 (lane % 4) or 8 further */
-        filters[tap][k][i] = pair_of<TAPS, TURNED>(t, of_w, channels, tap, block * SIDE + lane / 4 + i % 2 * 8, (first_in + k) * SIDE + lane % 4 * 2 + i / 2 * 8);
+        filters[tap][k][i] =
+            pair_of<TAPS, TURNED>(t, of_w, channels, tap, block * SIDE + lane / 4 + i % 2 * 8, (first_in + k) * SIDE + lane % 4 * 2 + i / 2 * 8);
 
   int turn = 0;
   for (int i = place; i < t.tiles; i += apart, s = next_slot(s, t.stages), turn ^= 1) {
@@ -166,7 +168,8 @@ __global__ void __launch_bounds__((1 + WORKERS_OF[STRIDE - 1][SIZE > 3 ? 1 : PRO
 typedef void (*blocks_t)(conv_problem p, block_cut t, const __half *w, CUtensorMap halos, CUtensorMap results);
 
 /* By products of a tap. */
-static const blocks_t fprop[2][2] = {{blocks_kernel<3, 1, 1, false>, blocks_kernel<3, 2, 1, false>}, {blocks_kernel<3, 1, 2, false>, blocks_kernel<3, 2, 2, false>}},
+static const blocks_t fprop[2][2] = {{blocks_kernel<3, 1, 1, false>, blocks_kernel<3, 2, 1, false>},
+                                     {blocks_kernel<3, 1, 2, false>, blocks_kernel<3, 2, 2, false>}},
                       dgrad[2] = {blocks_kernel<3, 1, 1, true>, blocks_kernel<3, 1, 2, true>},
                       fprop_5x5[2] = {blocks_kernel<5, 1, 1, false>, blocks_kernel<5, 2, 1, false>};
 
@@ -248,7 +251,8 @@ static const char *plan_blocks(const conv_operation *o, const conv_device *devic
   mine->blocks = chunks * (t->tiles < places ? t->tiles : places);
   const cuuint64_t x_size[4] = {(cuuint64_t)p->C, (cuuint64_t)p->W, (cuuint64_t)p->H, (cuuint64_t)p->N},
                    y_size[4] = {(cuuint64_t)p->K, (cuuint64_t)p->Q, (cuuint64_t)p->P, (cuuint64_t)p->N};
-  const cuuint32_t x_box[4] = {BK, (cuuint32_t)t->wide, (cuuint32_t)t->high, (cuuint32_t)t->images}, y_box[4] = {BK, (cuuint32_t)t->columns, (cuuint32_t)t->rows, (cuuint32_t)t->images};
+  const cuuint32_t x_box[4] = {BK, (cuuint32_t)t->wide, (cuuint32_t)t->high, (cuuint32_t)t->images},
+                   y_box[4] = {BK, (cuuint32_t)t->columns, (cuuint32_t)t->rows, (cuuint32_t)t->images};
   why = map_tiles(plan, &mine->halos, turned ? "dy" : "x", 4, x_size, x_box);
   if (!why) why = map_tiles(plan, &mine->results, turned ? "dx" : "y", 4, y_size, y_box);
   if (why) return why;
@@ -265,8 +269,8 @@ static cudaError_t launch_blocks(const conv_plan *plan, const conv_buffers *b, c
   cudaError_t status = map_at(&halos, &mine->halos, turned ? b->y : b->x);
   if (!status) status = map_at(&results, &mine->results, turned ? b->x : b->y);
   if (status) return status;
-  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(mine->threads), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->kernel,
-                       mine->problem, mine->cut, (const __half *)b->w, halos, results);
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(mine->threads), .shared = (size_t)mine->shared, .stream = stream, .early = true},
+                       mine->kernel, mine->problem, mine->cut, (const __half *)b->w, halos, results);
 }
 
 /* An accumulator takes one product after the other, which adds 16 products and what it was; other groups' zeros, too. */

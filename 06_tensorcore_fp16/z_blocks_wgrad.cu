@@ -32,7 +32,9 @@ typedef struct block_cut {
 } block_cut;
 
 /* By a warp: a step's products. dy, x: the tile; of_dy, of_x: the step's first pixels. */
-template <int STRIDE> static __device__ __forceinline__ void multiply_step(const block_cut &t, float (&sum)[TAPS][2][4], ptx_shared dy, ptx_shared x, int of_dy, int of_x, int block) {
+template <int STRIDE>
+static __device__ __forceinline__ void multiply_step(const block_cut &t, float (&sum)[TAPS][2][4], ptx_shared dy, ptx_shared x, int of_dy, int of_x,
+                                                     int block) {
   const int lane = threadIdx.x % 32, second = lane / 8 % 2; /* of the two rows; of dy, whose registers have another order, lane / 16 */
   unsigned a[4];
   ptx_ldmatrix_x4_trans(a, dy + swizzled_up(of_dy + lane / 16 * t.columns + lane % 8, 2 * block + second));
@@ -86,7 +88,8 @@ __global__ void __launch_bounds__(BLOCK, 1) blocks_wgrad_kernel(conv_problem p, 
   if (warp == 0) { /* the producer */
     if (lane > 0) return;
     for (int i = split; i < t.tiles; i += t.splits, s = next_slot(s, t.stages)) {
-      const int of_p = divide(i, t.by_q), of_n = divide(of_p, t.by_p), q = (i - of_p * t.by_q.by) * t.columns, row = (of_p - of_n * t.by_p.by) * t.rows, n = of_n * t.images;
+      const int of_p = divide(i, t.by_q), of_n = divide(of_p, t.by_p), q = (i - of_p * t.by_q.by) * t.columns, row = (of_p - of_n * t.by_p.by) * t.rows,
+                n = of_n * t.images;
       const ptx_shared to = stages + s.stage * t.stage, full = r.full + 8 * s.stage;
       ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
       ptx_mbarrier_arrive_expect_tx(full, (t.rows * t.columns + t.wide * t.high) * t.images * ROW);
@@ -96,7 +99,8 @@ __global__ void __launch_bounds__(BLOCK, 1) blocks_wgrad_kernel(conv_problem p, 
     return;
   }
 
-  const int me = warp - 1, channels = min(p.C - chunk * BK, BK), blocks = (channels + SIDE - 1) / SIDE, shares = WORKERS / blocks, share = me / blocks, block = me - share * blocks;
+  const int me = warp - 1, channels = min(p.C - chunk * BK, BK), blocks = (channels + SIDE - 1) / SIDE, shares = WORKERS / blocks, share = me / blocks,
+            block = me - share * blocks;
   const int steps = t.images * t.step_rows.by * t.step_columns.by;
   float sum[TAPS][2][4] = {};
   for (int i = split; i < t.tiles; i += t.splits, s = next_slot(s, t.stages)) {

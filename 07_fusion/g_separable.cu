@@ -16,15 +16,13 @@
  *           Activations without exponentials. Layout: NHWC, filters KRSC, fp16 with fp32 sums; channels: multiples of 8. */
 #include <math.h>
 
-#include "07_fusion/finish.cuh"
+#include "07_fusion/diagonals.cuh"
 #include "common/harness/chain.h"
 #include "common/harness/launch.h"
 
-static constexpr int WORKERS = 12 /* warps that make operands */, BLOCK = 2 * THREADS + WORKERS * 32, TAP = WGMMA_M * ROW, PIXELS = 64 /* of a tile */;
-static constexpr int SIDE = 16 /* channels of a task */, TASKS = BK / SIDE /* of a chunk */, UNITS = 2 /* of a task: 4 rows of 8 pixels */;
-static constexpr int OPERAND = PIXELS * ROW, OPERANDS = 4, AHEAD = WORKERS / TASKS /* steps from a worker's task to its next */;
-static constexpr int MOST_STAGES = 2 * AHEAD, MOST_OF_FILTERS = 16;
-static constexpr int TAPS = 9, TABLE = 2 * TAPS + 8 /* bytes of a channel: filters, scale, bias */, MOST_FILTERS = 384;
+static constexpr int WORKERS = 12 /* warps that make operands */, BLOCK = 2 * THREADS + WORKERS * 32, TAP = WGMMA_M * ROW;
+static constexpr int TASKS = BK / SIDE /* of a chunk */, UNITS = 2 /* of a task */, AHEAD = WORKERS / TASKS /* steps from a worker's task to its next */;
+static constexpr int OPERAND = PIXELS * ROW, OPERANDS = 4, MOST_STAGES = 2 * AHEAD, MOST_OF_FILTERS = 16, MOST_FILTERS = 384;
 
 static_assert(AHEAD * TASKS == WORKERS && AHEAD < OPERANDS, "");
 /* A worker asks a barrier for the parity of a round, so it must know that the round before is over. A stage of x was its own in that round, if there are AHEAD stages or twice as many (copies may
@@ -45,79 +43,6 @@ typedef struct corner {
 template <int M> static __device__ __forceinline__ corner corner_at(const tile_cut &t, int i) {
   const int of_k = divide(i, t.parts), of_q = divide(of_k, t.by_q), n = divide(of_q, t.by_p);
   return {(i - of_k * t.parts.by) * M * WGMMA_M, (of_k - of_q * t.by_q.by) * t.columns, (of_q - n * t.by_p.by) * t.rows, n};
-}
-
-/* The depthwise layer's filters, scales and biases, as they lie in memory, one after the other. By one thread; full: the barrier that they complete. */
-static __device__ __forceinline__ void load_table(const finish &f, const __half *w, int channels, ptx_shared table, ptx_shared full) {
-  const int of_w = channels * TAPS * 2, of_floats = channels * 4; /* bytes: multiples of 16, as C is one of 8 */
-  ptx_mbarrier_arrive_expect_tx(full, of_w + (f.scale ? of_floats : 0) + (f.bias ? of_floats : 0));
-  ptx_bulk_load(table, w, of_w, full);
-  if (f.scale) ptx_bulk_load(table + of_w, f.scale, of_floats, full);
-  if (f.bias) ptx_bulk_load(table + of_w + of_floats, f.bias, of_floats, full);
-}
-
-/* A warp's diagonals, of two times 8 channels and 9 taps: of each matrix [8 channels][8 channels] a lane has at most one element that is not zero. And of each 8 the two channels whose
- * results the lane will have. */
-typedef struct diagonals {
-  unsigned of[2][TAPS];
-  float2 scale[2], bias[2];
-} diagonals;
-
-static __device__ __forceinline__ diagonals load_diagonals(const finish &f, const unsigned char *table, int first, int channels) {
-  const int lane = threadIdx.x % 32, column = lane / 4;
-  const bool diagonal = column / 2 == lane % 4; /* the lane that has row `column` of column `column` */
-  const unsigned short *const w = (const unsigned short *)table;
-  const float *const floats = (const float *)(table + channels * TAPS * 2);
-  diagonals d;
-#pragma unroll
-  for (int half = 0; half < 2; half++) {
-    const int eight = first + 8 * half, c = eight + column, mine = eight + lane % 4 * 2;
-    const bool inside = eight < channels; /* or none of the eight */
-#pragma unroll
-    for (int tap = 0; tap < TAPS; tap++) d.of[half][tap] = diagonal && inside ? (unsigned)w[c * TAPS + tap] << column % 2 * 16 : 0;
-    d.scale[half] = f.scale && inside ? *(const float2 *)(floats + mine) : make_float2(1, 1);
-    d.bias[half] = f.bias && inside ? *(const float2 *)(floats + channels + mine) : make_float2(0, 0);
-  }
-  return d;
-}
-
-/* By a worker: a unit of 16 channels, finished, to the operand. unit: the left or the upper half of the tile's pixels, or the other. x: the halo tile. Eight pixels of a row and eight of
- * another row, which are a result's row and the next one's for the same tap, are the 16 rows of a product. */
-template <int STRIDE>
-static __device__ __forceinline__ void depthwise(const tile_cut &t, const finish &f, const diagonals &d, int group, int unit, ptx_shared x, ptx_shared to) {
-  const int lane = threadIdx.x % 32, second = lane / 8 % 2 /* of the two rows */, chunk = 2 * group + lane / 16;
-  const int row = t.columns > 8 ? 0 : unit * 4, column = t.columns > 8 ? unit * 8 : 0, first = (row + second) * STRIDE * t.wide + (column + lane % 8) * STRIDE;
-  float sum[2][2][4] = {}; /* [two rows of results][eight channels] */
-#pragma unroll
-  for (int r = 0; r < 3; r++) /* of the window */
-#pragma unroll
-    for (int s = 0; s < 3; s++)
-#pragma unroll
-      for (int o = 0; o < 2; o++) {
-        unsigned pixels[4];
-        ptx_ldmatrix_x4(pixels, x + swizzled_up(first + (2 * o * STRIDE + r) * t.wide + s, chunk));
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-          const unsigned a[4] = {pixels[2 * half], pixels[2 * half + 1]}, b[2] = {d.of[half][r * 3 + s]};
-          ptx_mma_m16n8k8(sum[o][half], a, b);
-        }
-      }
-#pragma unroll
-  for (int o = 0; o < 2; o++) {
-    unsigned part[4];
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-      const float *const two = &sum[o][j / 2][j % 2 * 2];
-      const float2 scale = d.scale[j / 2], bias = d.bias[j / 2];
-      part[j] = activated<false>(make_float2(fmaf(two[0], scale.x, bias.x), fmaf(two[1], scale.y, bias.y)), f);
-    }
-    ptx_stmatrix_x4(to + swizzled_up((row + 2 * o + second) * t.columns + column + lane % 8, chunk), part);
-  }
-}
-
-/* By a worker: zeros for 16 channels that are none. */
-static __device__ __forceinline__ void put_zeros(int group, unsigned char *to) {
-  for (int pixel = threadIdx.x % 32; pixel < PIXELS; pixel += 32) *(uint4 *)(to + swizzled(pixel, 2 * group)) = *(uint4 *)(to + swizzled(pixel, 2 * group + 1)) = uint4();
 }
 
 /* M: times 64 filters of a tile. */
@@ -186,7 +111,8 @@ __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int
       ptx_mbarrier_wait(operands.empty + 8 * operand, step / OPERANDS % 2 ^ 1);
       if (channel < p.C)
 #pragma unroll 1
-        for (int unit = 0; unit < UNITS; unit++) depthwise<STRIDE>(t, first, d, group, unit, at + of_x + stage * t.stage, at + operand * OPERAND);
+        for (int unit = 0; unit < UNITS; unit++)
+          depthwise<STRIDE>(t.columns, t.wide, first, d, group, unit, at + of_x + stage * t.stage, at + operand * OPERAND);
       else put_zeros(group, shared + operand * OPERAND);
       ptx_fence_proxy_async(); /* written by threads, read by wgmma */
       __syncwarp();
@@ -327,15 +253,14 @@ static const char *plan_separable(const conv_chain *chain, const conv_device *de
   mine->blocks = blocks_of(t, device);
   const cuuint64_t x_size[4] = {(cuuint64_t)p->C, (cuuint64_t)p->W, (cuuint64_t)p->H, (cuuint64_t)p->N},
                    y_size[4] = {(cuuint64_t)q->K, (cuuint64_t)q->Q, (cuuint64_t)q->P, (cuuint64_t)q->N};
-  const cuuint32_t x_box[4] = {BK, (cuuint32_t)t->wide, (cuuint32_t)t->high, 1},
-                   y_box[4] = {WGMMA_M, (cuuint32_t)t->columns, (cuuint32_t)t->rows, 1};
+  const cuuint32_t x_box[4] = {BK, (cuuint32_t)t->wide, (cuuint32_t)t->high, 1}, y_box[4] = {WGMMA_M, (cuuint32_t)t->columns, (cuuint32_t)t->rows, 1};
   why = map_tiles(plan, &mine->halos, "x", 4, x_size, x_box);
   if (!why) why = map_filters(plan, &mine->filter_tiles, q, WGMMA_M);
   if (!why) why = map_tiles(plan, &mine->results, "y", 4, y_size, y_box);
   if (why) return why;
   mine->us = clocks_of(p, t, m, mine->blocks) / 1700;
-  snprintf(plan->words, sizeof plan->words, "%d x %d pixels, %d filters a tile%s: %d stages, %d tiles", t->rows, t->columns, m * WGMMA_M, t->resident ? ", which stay" : "",
-           t->stages.by, t->tiles);
+  snprintf(plan->words, sizeof plan->words, "%d x %d pixels, %d filters a tile%s: %d stages, %d tiles", t->rows, t->columns, m * WGMMA_M,
+           t->resident ? ", which stay" : "", t->stages.by, t->tiles);
   const cudaError_t status = plan_allow_shared((const void *)mine->kernel, (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
