@@ -43,10 +43,10 @@ resnet50-fp32 | 05 | --suite resnet50 --batch 1 --pass dgrad --kernel auto --sea
 resnet50-fp32 | 05 | --suite resnet50 --batch 1 --pass wgrad --kernel auto --search-seconds 4
 held-depthwise | 06 | --suite held_depthwise_fp16 --kernel auto --search-seconds 4
 held-depthwise | 04 | --suite held_depthwise_fp16 --dtype fp16 --kernel auto --search-seconds 4
-depthwise-networks | 06 | --suite depthwise_networks --batch 1 --pass fprop --kernel 06p,06u,06x --search-seconds 1
-depthwise-networks | 06 | --suite depthwise_networks --batch 8 --pass fprop --kernel 06p,06u,06x --search-seconds 1
-depthwise-networks | 06 | --suite depthwise_networks --batch 16 --pass fprop --kernel 06p,06u,06x --search-seconds 1
-depthwise-networks | 06 | --suite MOBILENET --batch 64 --pass fprop --kernel 06p,06u,06x
+depthwise-networks | 06 | --suite depthwise_networks --batch 1 --pass fprop --kernel 06p,06x,06y --search-seconds 1
+depthwise-networks | 06 | --suite depthwise_networks --batch 8 --pass fprop --kernel 06p,06x,06y --search-seconds 1
+depthwise-networks | 06 | --suite depthwise_networks --batch 16 --pass fprop --kernel 06p,06x,06y --search-seconds 1
+depthwise-networks | 06 | --suite MOBILENET --batch 64 --pass fprop --kernel 06p,06x,06y
 channels-06 | 06 | --suite channels --pass fprop --no-cudnn --kernel 06f,06g,06h
 channels-06 | 06 | --suite channels --pass dgrad --no-cudnn --kernel 06g,06h,06j
 transposed-06 | 06 | --suite transposed --pass transposed --kernel auto --search-seconds 4
@@ -67,6 +67,7 @@ epilogue-07 | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fus
 epilogue-07 | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse scale,bias,relu
 fusion-07 | tools/fusion | --seconds 2
 fusion-07 | tools/fusion | --seconds 2 --images 64 --list SEPARABLE
+fusion-held | tools/fusion | --no-cudnn --list 07_fusion/chains_held.txt
 blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic64ih56oc64kh3ph1+scale+bias+relu mb32ic64ih56oc64kh3ph1+scale+bias+residual=0+relu
 blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic128ih28oc128kh3ph1+scale+bias+relu mb32ic128ih28oc128kh3ph1+scale+bias+residual=0+relu
 blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic256ih14oc256kh3ph1+scale+bias+relu mb32ic256ih14oc256kh3ph1+scale+bias+residual=0+relu
