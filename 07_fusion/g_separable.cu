@@ -211,7 +211,7 @@ static int blocks_of(const tile_cut *t, const conv_device *device) {
 /* Clocks of the busiest multiprocessor: tasks of the workers, each AHEAD steps after its last, or what multiplies and stores. Fitted to MobileNetV2's pairs, 64 images. */
 static double clocks_of(const conv_problem *p, const tile_cut *t, int m, int blocks) {
   const double made = t->chunks.by * (p->stride_h > 1 ? 5200.0 : 3400.0) / AHEAD, multiplied = t->chunks.by * (150.0 + 130 * m) + 850 + 300 * m;
-  return ceil_of(t->tiles, blocks) * fmax(made, multiplied) + 200 * t->chunks.by + 3000;
+  return ceil_of(t->tiles, blocks) * fmax(made, multiplied) + 200 * t->chunks.by + 1000;
 }
 
 /* The cut with the fewest clocks. Returns shared memory, or 0. */
