@@ -17,17 +17,19 @@ static bool few_results(const conv_problem *p, conv_pass pass, const conv_device
   (void)pass, (void)random;
   return results(p) <= (int64_t)1500 * device->sm_count;
 }
+static bool wide_5x5(const conv_problem *p) { return p->R == 5 && p->stride_w == 2 && p->Q > 14; }
 static bool direct_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  return depthwise(p) && p->stride_w == 2 && (p->R == 3 || (p->Q > 14 && !few_results(p, pass, device, random)));
+  const bool some = !few_results(p, pass, device, random) && results(p) <= (int64_t)7000 * device->sm_count;
+  return depthwise(p) && p->stride_w == 2 && (p->R == 3 || (wide_5x5(p) && some));
 }
 /* Groups of up to 16 channels. 5 x 5: halo tiles grow, and of many results each is asked for more often than 06p does. */
 static bool blocks_pay(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  (void)random;
-  return p->groups > 1 && p->C / p->groups <= 16 && (p->R == 3 || results(p) <= (int64_t)20000 * device->sm_count) && (pass == PASS_FPROP || !depthwise(p));
+  const bool some = wide_5x5(p) ? few_results(p, pass, device, random) : results(p) <= (int64_t)15000 * device->sm_count;
+  return p->groups > 1 && p->C / p->groups <= 16 && (p->R == 3 || some) && (pass == PASS_FPROP || !depthwise(p));
 }
-/* With a stride bytes decide, and 06v's small tiles bring them as fast. */
+/* With a stride bytes decide, and 06v's small tiles bring them as fast; with few results the first tile and the last sums, which 06v has sooner. */
 static bool blocks_pay_wgrad(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  return p->stride_w == 1 && blocks_pay(p, pass, device, random);
+  return p->stride_w == 1 && results(p) >= (int64_t)30000 * device->sm_count && blocks_pay(p, pass, device, random);
 }
 /* Depthwise layers, the image's gradient: where a warp of plain FMAs (step 04) has not less to set up. */
 static bool wide_no_stride(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
@@ -88,8 +90,9 @@ static const conv_kernel *const kernels[] = {
     &groups_wgrad, &patches_fprop,  &patches_dgrad,       &patches_wgrad, &direct_fprop,     &blocks_fprop,     &blocks_dgrad,   &blocks_wgrad};
 static const conv_choice rule[] = {
     {&direct_fprop, direct_pays,
-     "depthwise, stride 2: 3x3; 5x5 with more than 14 columns of results and more than 1500 results for each multiprocessor: where it can"},
-    {&blocks_fprop, blocks_pay, "groups of up to 16 channels: where it can; 5x5 with at most 20,000 results for each multiprocessor"},
+     "depthwise, stride 2: 3x3; 5x5 with more than 14 columns of results, 1500 to 7000 results for each multiprocessor: where it can"},
+    {&blocks_fprop, blocks_pay,
+     "groups of up to 16 channels: where it can; 5x5 with at most 15,000 results for each multiprocessor, 1500 if there is a stride and more than 14 columns"},
     {&direct_fprop, few_results, "depthwise: 1500 results at most for each multiprocessor: where it can"},
     {&toeplitz_fprop, NULL, "depthwise: where it can"},
     {&toeplitz_dgrad, wide_no_stride, "depthwise: stride 1, and filters above 3x3 or 100 columns and more"},
@@ -102,7 +105,7 @@ static const conv_choice rule[] = {
     {&groups_fprop, few_a_group, "groups of 2 to 64 channels: where it can"},
     {&blocks_dgrad, blocks_pay, "groups of 2 to 16 channels: where it can"},
     {&groups_dgrad, few_a_group, "groups of 2 to 64 channels: where it can"},
-    {&blocks_wgrad, blocks_pay_wgrad, "groups of 2 to 16 channels without a stride: where it can"},
+    {&blocks_wgrad, blocks_pay_wgrad, "groups of 2 to 16 channels, stride 1, 30,000 results of the layer and more for each multiprocessor: where it can"},
     {&groups_wgrad, few_a_group, "groups of 2 to 64 channels: where it can"},
     {&resident_fprop, window_pays, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},
     {&stream_window_fprop, stream_pays, "where a window that slides over halo tiles is estimated to take less clocks than 06f and 06i"},
