@@ -70,6 +70,7 @@ static float *thread_scratch(int64_t floats, int64_t threads) {
 
 /* A block of gathered source, and its sums. */
 enum { BLOCK_FLOATS = DEPTH * PIXELS_STRIDE, MULTIPLY_SCRATCH = BLOCK_FLOATS + BLOCK_M * PIXELS };
+_Static_assert((int)BAND_MOST <= (int)MULTIPLY_SCRATCH, "depthwise layers use the same scratch");
 
 /* One task: `rows` filters x `count` pixels of one group, all of the depth. packed, result: at the first of these filters. */
 static NOINLINE void multiply_block(const view *v, const float *packed, const float *source, float *result, int64_t rows, int64_t first, int count,
@@ -112,25 +113,20 @@ static void multiply(const view *v, const multiply_cut *cut, const float *filter
   const int64_t depth = view_depth(v), pixels = view_pixels(v), panels = div_up(v->rows, tile), slices = div_up(depth, DEPTH);
   const int64_t packed_group = panels * tile * depth;
   const int64_t pixel_blocks = div_up(pixels, PIXELS), block = cut->block, row_blocks = div_up(v->rows, block);
-  const bool depthwise = is_wide_depthwise(v);
-  const int64_t bands = div_up(v->h.pixels, BAND), planes = v->images * v->groups;
+  const bool by_bands = is_depthwise(v);
+  const band_cut bands = cut_bands(v);
 
 #pragma omp parallel num_threads(cut->threads)
   {
     float *scratch = scratch_of_all + (int64_t)thread_number() * MULTIPLY_SCRATCH;
 #pragma omp for
-    for (int64_t i = 0; i < v->groups * panels * slices; i++) {
+    for (int64_t i = 0; i < (by_bands ? 0 : v->groups * panels * slices); i++) {
       const int64_t d = i % slices * DEPTH, row = i / slices % panels * tile, g = i / slices / panels;
       pack_filters(v, filters + g * v->filter_group, row, tile, d, (int)min64(DEPTH, depth - d), packed + g * packed_group + row * depth + d * tile);
     }
+    if (by_bands) depthwise(v, &bands, cut->threads, filters, source, result, scratch);
 #pragma omp for schedule(dynamic)
-    for (int64_t i = 0; i < (depthwise ? planes * bands : 0); i++) {
-      const int64_t plane = i / bands;
-      depthwise_band(v, packed + plane % v->groups * packed_group, source + plane * view_source_plane(v), result + plane * view_result_plane(v),
-                     i % bands * BAND);
-    }
-#pragma omp for schedule(dynamic)
-    for (int64_t i = 0; i < (depthwise ? 0 : v->groups * pixel_blocks * row_blocks); i++) {
+    for (int64_t i = 0; i < (by_bands ? 0 : v->groups * pixel_blocks * row_blocks); i++) {
       const int64_t row = i % row_blocks * block, first = i / row_blocks % pixel_blocks * PIXELS, g = i / row_blocks / pixel_blocks;
       multiply_block(v, packed + g * packed_group + row * depth, source + g * v->channels * view_source_plane(v),
                      result + (g * v->rows + row) * view_result_plane(v), min64(block, v->rows - row), first, (int)min64(PIXELS, pixels - first), scratch);
@@ -154,7 +150,10 @@ static const char *plan_multiply(const conv_operation *o, const conv_device *dev
   l->cut = cut_multiply(v, device->sm_count);
   /* The views of dgrad share the filter taps out among them: none needs more than the whole filter. */
   plan->workspace_bytes = sizeof(float) * v->groups * round_up(v->rows, l->cut.tile) * v->channels * p->R * p->S;
-  if (is_wide_depthwise(v)) snprintf(plan->words, sizeof plan->words, "%d threads, bands of %d rows", l->cut.threads, BAND);
+  const band_cut bands = cut_bands(v);
+  if (is_depthwise(v))
+    snprintf(plan->words, sizeof plan->words, "%d threads, lanes %s, %d rows a task", l->cut.threads, bands.across ? "across planes" : "along rows",
+             (int)bands.rows);
   else snprintf(plan->words, sizeof plan->words, "%d threads, %lld filters x %d pixels a task", l->cut.threads, (long long)l->cut.block, PIXELS);
   return NULL;
 }
