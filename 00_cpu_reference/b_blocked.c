@@ -47,11 +47,14 @@ static NOINLINE void pack_filters(const view *v, const float *filters, int64_t r
     const int64_t r = v->h.tap_first + tap / v->w.taps * v->h.tap_step, s = v->w.tap_first + tap % v->w.taps * v->w.tap_step;
     offset[d] = channel * v->filter_channel + r * v->filter_width + s;
   }
-  for (int m = 0; m < tile; m++) {
-    const float *filter = filters + (row + m) * v->filter_row;
-    const bool exists = row + m < v->rows;
-    for (int d = 0; d < depth; d++) packed[d * tile + m] = exists ? filter[offset[d]] : 0;
-  }
+  const float *filter[TILE_M];
+  for (int m = 0; m < TILE_M; m++) filter[m] = filters + min64(row + m, v->rows - 1) * v->filter_row;
+  if (row + TILE_M <= v->rows && tile == TILE_M) { /* side by side: as many streams, each read in order */
+    for (int d = 0; d < depth; d++) { UNROLLED for (int m = 0; m < TILE_M; m++) packed[d * TILE_M + m] = filter[m][offset[d]]; }
+  } else
+    for (int d = 0; d < depth; d++) {
+      for (int m = 0; m < tile; m++) packed[d * tile + m] = row + m < v->rows ? filter[m][offset[d]] : 0;
+    }
 }
 
 /* `floats` for each of so many threads, 64-byte aligned, kept from call to call so that they stay in the threads' caches. 300 KB a thread would be too
@@ -125,8 +128,11 @@ static void multiply(const view *v, const multiply_cut *cut, const float *filter
       pack_filters(v, filters + g * v->filter_group, row, tile, d, (int)min64(DEPTH, depth - d), packed + g * packed_group + row * depth + d * tile);
     }
     if (by_bands) depthwise(v, &bands, cut->threads, filters, source, result, scratch);
+    /* Neighbours in the result are not computed at the same time: two cores that write side by side take the next lines from each other. */
+    const int64_t tasks = by_bands ? 0 : v->groups * pixel_blocks * row_blocks, share = tasks / cut->threads;
 #pragma omp for schedule(dynamic)
-    for (int64_t i = 0; i < (by_bands ? 0 : v->groups * pixel_blocks * row_blocks); i++) {
+    for (int64_t n = 0; n < tasks; n++) {
+      const int64_t i = n < share * cut->threads ? n % cut->threads * share + n / cut->threads : n;
       const int64_t row = i % row_blocks * block, first = i / row_blocks % pixel_blocks * PIXELS, g = i / row_blocks / pixel_blocks;
       multiply_block(v, packed + g * packed_group + row * depth, source + g * v->channels * view_source_plane(v),
                      result + (g * v->rows + row) * view_result_plane(v), min64(block, v->rows - row), first, (int)min64(PIXELS, pixels - first), scratch);
