@@ -10,7 +10,7 @@
  *                 192 KB                                          source: each used R x S x filters times, say 9 x 64         0.004
  *
  * fprop and dgrad are this product with different views (b_view.h); wgrad multiplies two matrices that both run along the pixels, so its tile
- * consists of inner products; depthwise layers have nothing to share and read the image itself (b_depthwise.h).
+ * consists of inner products; depthwise layers have nothing to share and are no product (b_depthwise.h).
  * Method: K. Goto and R. van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008. */
 #include <stdio.h>
 #include <stdlib.h>
