@@ -36,7 +36,7 @@ TEST_SCRIPTS = $(filter-out $(EMU_ONLY),$(wildcard tests/*.sh))
 # Whose results: docs/results/GPU/. What the pages show is named in one file, for scripts too.
 SHOWN := $(shell cat docs/results/shown 2>/dev/null)
 GPU ?= $(SHOWN)
-GPUS := $(filter-out emulator,$(sort $(notdir $(patsubst %/,%,$(dir $(wildcard docs/results/*/*.csv))))))
+GPUS := $(filter-out emulator cpu,$(sort $(notdir $(patsubst %/,%,$(dir $(wildcard docs/results/*/*.csv))))))
 
 # V=1 prints whole commands, else one short line each.
 Q := $(if $(V),,@)

@@ -10,7 +10,7 @@
  *                 192 KB                                          source: each used R x S x filters times, say 9 x 64         0.004
  *
  * fprop and dgrad are this product with different views (b_view.h); wgrad multiplies two matrices that both run along the pixels, so its tile
- * consists of inner products; depthwise layers have nothing to share and read the image itself (b_depthwise.h).
+ * consists of inner products; depthwise layers have nothing to share and are no product (b_depthwise.h).
  * Method: K. Goto and R. van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,11 +47,14 @@ static NOINLINE void pack_filters(const view *v, const float *filters, int64_t r
     const int64_t r = v->h.tap_first + tap / v->w.taps * v->h.tap_step, s = v->w.tap_first + tap % v->w.taps * v->w.tap_step;
     offset[d] = channel * v->filter_channel + r * v->filter_width + s;
   }
-  for (int m = 0; m < tile; m++) {
-    const float *filter = filters + (row + m) * v->filter_row;
-    const bool exists = row + m < v->rows;
-    for (int d = 0; d < depth; d++) packed[d * tile + m] = exists ? filter[offset[d]] : 0;
-  }
+  const float *filter[TILE_M];
+  for (int m = 0; m < TILE_M; m++) filter[m] = filters + min64(row + m, v->rows - 1) * v->filter_row;
+  if (row + TILE_M <= v->rows && tile == TILE_M) { /* side by side: as many streams, each read in order */
+    for (int d = 0; d < depth; d++) { UNROLLED for (int m = 0; m < TILE_M; m++) packed[d * TILE_M + m] = filter[m][offset[d]]; }
+  } else
+    for (int d = 0; d < depth; d++) {
+      for (int m = 0; m < tile; m++) packed[d * tile + m] = row + m < v->rows ? filter[m][offset[d]] : 0;
+    }
 }
 
 /* `floats` for each of so many threads, 64-byte aligned, kept from call to call so that they stay in the threads' caches. 300 KB a thread would be too
@@ -70,6 +73,7 @@ static float *thread_scratch(int64_t floats, int64_t threads) {
 
 /* A block of gathered source, and its sums. */
 enum { BLOCK_FLOATS = DEPTH * PIXELS_STRIDE, MULTIPLY_SCRATCH = BLOCK_FLOATS + BLOCK_M * PIXELS };
+_Static_assert((int)BAND_MOST <= (int)MULTIPLY_SCRATCH, "depthwise layers use the same scratch");
 
 /* One task: `rows` filters x `count` pixels of one group, all of the depth. packed, result: at the first of these filters. */
 static NOINLINE void multiply_block(const view *v, const float *packed, const float *source, float *result, int64_t rows, int64_t first, int count,
@@ -112,25 +116,23 @@ static void multiply(const view *v, const multiply_cut *cut, const float *filter
   const int64_t depth = view_depth(v), pixels = view_pixels(v), panels = div_up(v->rows, tile), slices = div_up(depth, DEPTH);
   const int64_t packed_group = panels * tile * depth;
   const int64_t pixel_blocks = div_up(pixels, PIXELS), block = cut->block, row_blocks = div_up(v->rows, block);
-  const bool depthwise = is_wide_depthwise(v);
-  const int64_t bands = div_up(v->h.pixels, BAND), planes = v->images * v->groups;
+  const bool by_bands = is_depthwise(v);
+  const band_cut bands = cut_bands(v);
 
 #pragma omp parallel num_threads(cut->threads)
   {
     float *scratch = scratch_of_all + (int64_t)thread_number() * MULTIPLY_SCRATCH;
 #pragma omp for
-    for (int64_t i = 0; i < v->groups * panels * slices; i++) {
+    for (int64_t i = 0; i < (by_bands ? 0 : v->groups * panels * slices); i++) {
       const int64_t d = i % slices * DEPTH, row = i / slices % panels * tile, g = i / slices / panels;
       pack_filters(v, filters + g * v->filter_group, row, tile, d, (int)min64(DEPTH, depth - d), packed + g * packed_group + row * depth + d * tile);
     }
+    if (by_bands) depthwise(v, &bands, cut->threads, filters, source, result, scratch);
+    /* Neighbours in the result are not computed at the same time: two cores that write side by side take the next lines from each other. */
+    const int64_t tasks = by_bands ? 0 : v->groups * pixel_blocks * row_blocks, share = tasks / cut->threads;
 #pragma omp for schedule(dynamic)
-    for (int64_t i = 0; i < (depthwise ? planes * bands : 0); i++) {
-      const int64_t plane = i / bands;
-      depthwise_band(v, packed + plane % v->groups * packed_group, source + plane * view_source_plane(v), result + plane * view_result_plane(v),
-                     i % bands * BAND);
-    }
-#pragma omp for schedule(dynamic)
-    for (int64_t i = 0; i < (depthwise ? 0 : v->groups * pixel_blocks * row_blocks); i++) {
+    for (int64_t n = 0; n < tasks; n++) {
+      const int64_t i = n < share * cut->threads ? n % cut->threads * share + n / cut->threads : n;
       const int64_t row = i % row_blocks * block, first = i / row_blocks % pixel_blocks * PIXELS, g = i / row_blocks / pixel_blocks;
       multiply_block(v, packed + g * packed_group + row * depth, source + g * v->channels * view_source_plane(v),
                      result + (g * v->rows + row) * view_result_plane(v), min64(block, v->rows - row), first, (int)min64(PIXELS, pixels - first), scratch);
@@ -154,7 +156,10 @@ static const char *plan_multiply(const conv_operation *o, const conv_device *dev
   l->cut = cut_multiply(v, device->sm_count);
   /* The views of dgrad share the filter taps out among them: none needs more than the whole filter. */
   plan->workspace_bytes = sizeof(float) * v->groups * round_up(v->rows, l->cut.tile) * v->channels * p->R * p->S;
-  if (is_wide_depthwise(v)) snprintf(plan->words, sizeof plan->words, "%d threads, bands of %d rows", l->cut.threads, BAND);
+  const band_cut bands = cut_bands(v);
+  if (is_depthwise(v))
+    snprintf(plan->words, sizeof plan->words, "%d threads, lanes %s, %d rows a task", l->cut.threads, bands.across ? "across planes" : "along rows",
+             (int)bands.rows);
   else snprintf(plan->words, sizeof plan->words, "%d threads, %lld filters x %d pixels a task", l->cut.threads, (long long)l->cut.block, PIXELS);
   return NULL;
 }

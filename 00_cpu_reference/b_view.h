@@ -195,24 +195,47 @@ static inline void clip_runs(const view *v, int64_t tap, const run *runs, int ru
   }
 }
 
+/* Where pixels lie in the source as in the result, without gaps, the rows of an image that a tap reads are one piece: only the pixels at whose column
+ * it reads the row before or after are not its own. Joins such pieces, writes where those pixels are, and how many, and returns the number of pieces. */
+static inline int join_pieces(const view *v, const run *runs, int run_count, piece *pieces, int *strays, int *stray_count) {
+  int joined = 0;
+  *stray_count = 0;
+  if (v->w.source_step != 1 || v->h.source_step != 1 || v->w.pixels != v->w.source_size) return run_count;
+  for (int i = 0; i < run_count; i++) {
+    const piece next = pieces[i];
+    piece *last = &pieces[joined - 1];
+    if (joined == 0 || runs[i].image != runs[i - 1].image || last->count == 0 || next.count == 0) pieces[joined++] = next;
+    else {
+      for (int k = 0; k < last->after; k++) strays[(*stray_count)++] = last->at + last->before + last->count + k;
+      for (int k = 0; k < next.before; k++) strays[(*stray_count)++] = next.at + k;
+      last->count += last->after + next.before + next.count;
+      last->after = next.after;
+    }
+  }
+  return joined;
+}
+
 /* Rows [first, first + rows) of a group's matrix, at the pixels of `runs`: block[rows][stride], zeros from the last pixel up to `width`.
  * source: channel 0 of the group in image 0. Where runs are cut at the image's edge depends on the tap alone: clipped once for all channels. */
 static inline void gather(const view *v, const float *source, int64_t first, int64_t rows, const run *runs, int run_count, int width, float *block,
                           int stride) {
   piece pieces[MAX_RUNS];
+  int strays[MAX_RUNS], stray_count;
   const int64_t taps = view_taps(v), step = v->w.source_step;
   const int end = runs[run_count - 1].at + runs[run_count - 1].count;
   for (int64_t t = 0; t < min64(taps, rows); t++) {
     clip_runs(v, (first + t) % taps, runs, run_count, pieces);
+    const int count = join_pieces(v, runs, run_count, pieces, strays, &stray_count);
     for (int64_t d = t; d < rows; d += taps) {
       const float *plane = source + (first + d) / taps * view_source_plane(v);
       float *row = block + d * stride;
-      for (const piece *p = pieces; p < pieces + run_count; p++) {
+      for (const piece *p = pieces; p < pieces + count; p++) {
         float *to = row + p->at;
         fill_zero(to, p->before);
         if (p->count) copy_run(to + p->before, plane + p->from, p->count, step);
         fill_zero(to + p->before + p->count, p->after);
       }
+      for (int k = 0; k < stray_count; k++) row[strays[k]] = 0;
       fill_zero(row + end, width - end);
     }
   }

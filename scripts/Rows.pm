@@ -17,7 +17,7 @@ sub shown {
 
 sub gpu { return defined $ENV{GPU} && $ENV{GPU} ne '' ? $ENV{GPU} : shown() }
 
-# The file that a name stands for: bench is docs/results/GPU/bench.csv, emulator/counts is docs/results/emulator/counts.csv.
+# The file that a name stands for: bench is docs/results/GPU/bench.csv, emulator/counts is docs/results/emulator/counts.csv, and so is cpu/.
 sub path { my ($name) = @_; return 'docs/results/' . ($name =~ m{/} ? $name : gpu() . "/$name") . '.csv' }
 
 # The fields of a CSV line; quoted ones may hold commas and doubled quotes.

@@ -119,7 +119,7 @@ sub fill {
     whole($text, '<!-- table:', '<!-- end of table', $tables, '"<!-- table: NAME -->" and "<!-- end of table -->" each on a line of its own');
     whole($text, '<!-- value:', '<!-- /value -->', $values, '"<!-- value: NAME -->" and "<!-- /value -->" on one line');
     fail("expected a word before the value: a line that begins with a comment is no text to Markdown: $1") if $text =~ /^\s*(<!-- value:.{0,60})/m;
-    my ($gpu, $known) = (Rows::gpu(), join '|', map { quotemeta } grep { $_ ne 'emulator' } map { m{([^/]+)/$} } glob 'docs/results/*/');
+    my ($gpu, $known) = (Rows::gpu(), join '|', map { quotemeta } grep { !/^(?:emulator|cpu)$/ } map { m{([^/]+)/$} } glob 'docs/results/*/');
     return $filled =~ s{\b((?:results|figures)/)(?:$known)(?=[/`])}{$1$gpu}gr;
 }
 
