@@ -4,8 +4,8 @@
  * Idea:     with one image a depthwise layer is over in 3 us, of which 2 are the launch, one way from memory and one way back. Whatever comes in between is too much: 06p's
  *           matrices and its ring of rows, 06u's diagonals, 04g's strips, on which a thread walks down the image and waits at every row. So no pixel is shared, and nobody walks:
  *           a thread has four channels of two neighbouring pixels, asks at once for all that lies under their windows, waits once, multiplies, and stores.
- * Filters:  of a channel all taps lie side by side: neighbouring threads would read them 72 or 200 bytes apart. The block copies its channels' filters as they lie, and threads
- *           read them from shared memory, where those strides meet no bank twice.
+ * Filters:  of a channel all taps lie side by side: neighbouring threads would read them 72 or 200 bytes apart. The block copies its channels' filters as they lie, asynchronously, and
+ *           threads read them from shared memory, where those strides meet no bank twice.
  * Cost:     what neighbours have in common is asked for by each of them: a pixel SIZE times from L1 or L2, or less, where a thread has several rows. Four channels are 8 bytes, and
  *           a warp's requests are 256 bytes side by side.
  * Change:   against 04g no strip; four channels for two, which are few registers for a 3 x 3 or 5 x 5 filter, but half as many requests; it begins early (docs/06_launch.md).
