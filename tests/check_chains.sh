@@ -90,13 +90,15 @@ defect state_gather $kernel 's/pair, 2, CHUNK/pair, 4, CHUNK/' result '' '07i: v
 two='g136mb2ic136ih10oc136kh3ph1+bias mb2ic136ih10oc24kh1+residual'
 kernel=g_separable.cu
 defect operand_fence $kernel 's/ptx_fence_proxy_async\(\); \/\* written by threads.*//' proxy '' '07g: no fence between the operand and its products' $two
-defect operand_meet $kernel 's/ptx_bar_sync\(2 \+ me, THREADS\); \/\* the operand is there.*//' "$race" '' '07g: products of an operand that is not there' $two
-defect operand_next $kernel 's/ptx_wgmma_wait<0>\(\);(?=\s*if \(first_lane && chunk > 0)//' "$race" '' '07g: a stage given back while it is multiplied' $two
+defect operand_meet $kernel 's/ptx_mbarrier_wait\(operands.full.*//' "$race" '' '07g: products of an operand that is not there' $two
+defect operand_next $kernel 's/ptx_wgmma_wait<1>\(\);.*//' "$race" '' '07g: an operand given back while it is multiplied' $two
 defect operand_box $kernel 's/ptx_bulk_wait_read<0>\(\); \/\* the tile.*//' "$race" '' '07g: a residual over results that still leave' $two
-defect operand_table $kernel 's/inside \? __half2float\(w\[c \* TAPS \+ tap\]\) : 0/__half2float(w[c * TAPS + tap])/' out-of-bounds '' '07g: filters behind the last' $two
-defect operand_edge $kernel 's/min\(column \* STRIDE \+ s, t.wide - 1\)/(column * STRIDE + s)/' 'uninitialised|result' '' '07g: pixels behind the halo tile' 'g8mb1ic8ih5oc8kh3ph1 mb1ic8ih5oc8kh1'
-defect operand_stride $kernel 's/i - o \* STRIDE; \/\*/i - o; \/*/' result '' '07g: the stride forgotten' 'g8mb1ic8ih9oc8oh5kh3sh2ph1 mb1ic8ih5oc8kh1'
-defect operand_images $kernel 's/t.images > 1 \? half \* t.high : 0/0/' result '' '07g: the same image for both consumers' 'g8mb2ic8ih5oc8kh3ph1 mb2ic8ih5oc8kh1'
+defect operand_table diagonals.cuh@$kernel 's/column . 2 == lane % 4/column >= 0 * lane/' result '' '07g: filters beside the diagonal, too' $two
+defect operand_edge $kernel 's/put_zeros\(group, .*/(void)group;/' uninitialised '' '07g: nothing for channels that are none' 'g8mb1ic8ih5oc8kh3ph1 mb1ic8ih5oc8kh1'
+defect operand_stride diagonals.cuh@$kernel 's/2 \* o \* STRIDE \+ r/2 * o + r/' result '' '07g: the stride forgotten' 'g8mb1ic8ih9oc8oh5kh3sh2ph1 mb1ic8ih5oc8kh1'
+defect operand_again $kernel 's/ptx_mbarrier_wait\(operands.empty.*//' "$race" '' '07g: an operand written over one that is multiplied' $two
+defect operand_pixels $kernel 's/ptx_mbarrier_wait\(x.full.*//' "$race|uninitialised" '' '07g: pixels that have not come' $two
+defect operand_filters $kernel 's/ptx_mbarrier_wait\(weights.full.*//' "$race|uninitialised" '' '07g: filters that have not come' $two
 defect operand_early $kernel 's/ptx_griddepcontrol_wait\(\);//' 'overlap: .*earlier launch' '' '07g: x read before it is there' early 07g image
 find_planted
 done_testing
