@@ -13,7 +13,7 @@ for seed in 0 1 2 3; do
   EMU_SEED=$seed build/check/tests/early all all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
   ok $? "the kernels as they are: no report, both launches right (seed $seed)" || head -n 5 "$folder/log" | sed 's/^/# /'
 done
-for layer in 06f 06g 06h 06j 06l 06k 06m 06s 06t 06u 06u-classes 06v 07a 07b; do # these have blocks that take several tiles
+for layer in 06f 06g 06h 06j 06l 06k 06m 06s 06t 06u 06u-classes 06v 06y 06z 07a 07b; do # these have blocks that take several tiles
   EMU_SMS=1 build/check/tests/early $layer all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
   ok $? "$layer, one block takes all tiles" || head -n 5 "$folder/log" | sed 's/^/# /'
 done
@@ -28,7 +28,7 @@ without() {
     $LINK -rdynamic -o "$folder/$name" "$folder/$name.o" "$B"/tests/early.c.o "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
 }
 export -f without
-sources=(f_persistent g_window h_stream i_few j_dgrad l_wgrad k_strides m_window_wgrad n_pairs r_tensor_wgrad s_first t_first_wgrad u_groups v_groups_wgrad x_direct)
+sources=(f_persistent g_window h_stream i_few j_dgrad l_wgrad k_strides m_window_wgrad n_pairs r_tensor_wgrad s_first t_first_wgrad u_groups v_groups_wgrad x_direct y_blocks z_blocks_wgrad)
 declare -A only=([s_first]='ROW_OF(16)' [t_first_wgrad]='ROW_OF(3, 24, 1)' [u_groups]='ROW_OF(256)') # of the table of instances: the rest takes the compiler long
 for source in "${sources[@]}"; do cp 06_*/"$source.cu" "$folder"; done
 for waits in all producer; do
@@ -82,6 +82,14 @@ done
 found producer 06v v_groups_wgrad image '&halos.of\[plane\], \{' 'wrote it'
 found producer 06v v_groups_wgrad filters '&gradients, \{' 'wrote it'
 for layer in 06t:t_first_wgrad 06v:v_groups_wgrad; do found all ${layer%:*} ${layer#*:} over 'to\[\(k|parts\[|float2 \*\)here' 'wrote it'; done
-for pair in 'image wrote' 'filters wrote' 'over read'; do found all 06x x_direct ${pair% *} '__align__\(8\) quad' "${pair#* } it"; done # copies of a struct: at its own line
+found all 06x x_direct image 'x\[\(\(n \* p.H' 'wrote it'
+found all 06x x_direct filters 'ptx_cp_async<sizeof\(quad\)>' 'wrote it'
+found all 06x x_direct over 'y\[\(\(n \* p.P' 'read it'
+found all 06y y_blocks image '&halos, \{' 'wrote it'
+found all 06y y_blocks filters 'ptx_bulk_load\(' 'wrote it'
+found all 06y y_blocks over 'ptx_tensor_store\(&results' 'read it'
+found all 06z z_blocks_wgrad image '&halos, \{' 'wrote it'
+found all 06z z_blocks_wgrad filters '&gradients, \{' 'wrote it'
+found all 06z z_blocks_wgrad over 'float2 \*\)\(?at|to\[k \* TAPS' 'wrote it'
 found all 06w f_persistent image 'windows, \{' 'wrote it'
 done_testing

@@ -189,12 +189,33 @@ plant diagonal_plane $wgrad 's/row.residue \* p->stride_w \+ column.residue/colu
 plant diagonal_parts $wgrad 's/\(int64_t\)split \* p.K \+ first_k/(int64_t)first_k/' said 'block-race|uninitialised' '06v: sums of all blocks in the same place' "sms=8 $gradient"
 plant diagonal_wait 06_tensorcore_fp16/whole_parts.cuh@$wgrad '/the parts are there/d' said 'overlap' '06v: parts read before they are there' "$gradient"
 plant diagonal_past $wgrad 's/ROW_OF_TAPS \? taps - TAPS : taps - 1/taps - 1/' said 'uninitialised|out-of-bounds' '06v: a row of taps past the last' '--pass wgrad --kernel 06v --shape g2mb1ic16ih4iw16oc16oh4ow12kh1kw3dh0dw2ph0pw1'
+# 06y and 06z: products of 16 x 16 channels.
+only='' side='--pass fprop --kernel 06y --shape g8mb12ic64ih9oc64kh3ph1' many='sms=1 --pass fprop --kernel 06y --shape g8mb40ic64ih9oc64kh3ph1' turn='--pass dgrad --kernel 06y --shape g8mb2ic64ih9oc64kh3ph1'
+blocks=06_tensorcore_fp16/y_blocks.cu
+plant blocks_right $blocks '' none '' '06y as it is' "$side"
+plant blocks_other $blocks 's/c < 0 \|\| c >= t.channels/c < 0 || c >= 2 * t.channels/' result '' '06y: filters of the next group, too' "$side"
+plant blocks_filters $blocks 's/ptx_mbarrier_wait\(filters_full, 0\);//' said 'race|uninitialised' '06y: filters that have not come' "$side"
+plant blocks_fence $blocks 's/ptx_fence_proxy_async\(\);//' said 'proxy' '06y: no fence between results and the copy engine' "$side"
+plant blocks_meet $blocks 's/ptx_bar_sync\(1, WORKERS \* 32\);.*//' said 'race|uninitialised' '06y: results leave before they are all there' "$side"
+plant blocks_box $blocks 's/if \(threadIdx.x == 32\) ptx_bulk_wait_read<0>\(\); .. the other.*//' said 'race|may still read' '06y: results over those that still leave' "$many"
+plant blocks_stride $blocks 's/lane % 8\) \* STRIDE/lane % 8)/' result '' '06y: the stride of rows forgotten' '--pass fprop --kernel 06y --shape g8mb2ic64ih18oc64oh9kh3sh2ph1'
+plant blocks_turned $blocks 's/TAPS \+ TAPS - 1 - tap\) \* t.channels/TAPS + tap) * t.channels/' result '' '06y: taps not turned' "$turn"
+gradient='--pass wgrad --kernel 06z --shape g8mb12ic64ih9oc64kh3ph1'
+wgrad=06_tensorcore_fp16/z_blocks_wgrad.cu
+plant products_right $wgrad '' none '' '06z as it is' "$gradient"
+plant products_group $wgrad 's/group = k & -t.channels;/group = (k ^ t.channels) \& -t.channels;/' result '' '06z: the block beside the diagonal' "$gradient"
+plant products_row $wgrad 's/of_dy \+ lane . 16 \* t.columns/of_dy + lane % 16 * 0 + t.columns/' result '' '06z: the second row of dy twice' "$gradient"
+plant products_stage $wgrad 's/^    ptx_mbarrier_wait\(r.full.*/&\n    if (lane == 0) ptx_mbarrier_arrive(r.empty + 8 * s.stage);\n    __syncwarp();/; /^    if \(lane == 0\) ptx_mbarrier_arrive\(r.empty/d' said 'race' '06z: a stage given back before it is multiplied' "sms=1 --pass wgrad --kernel 06z --shape g8mb60ic64ih9oc64kh3ph1"
+plant products_shares $wgrad 's/ptx_bar_sync\(1, WORKERS \* 32\); .. they are there.*//' said 'race|uninitialised' '06z: sums of the shares that are not there' "$gradient"
+plant products_tiles $wgrad 's/ptx_bar_sync\(1, WORKERS \* 32\); .. nobody reads.*//' said 'race' '06z: sums over a tile that others still read' "$gradient"
+plant products_parts $wgrad 's/\(int64_t\)split \* p.K \+ first/(int64_t)first/' said 'block-race|uninitialised' '06z: sums of all blocks in the same place' "sms=8 $gradient"
 # 06x: filters of a block's channels in shared memory.
 few='--pass fprop --kernel 06x --shape g36mb2ic36ih9oc36kh3ph1'
 direct=06_tensorcore_fp16/x_direct.cu
 plant direct_right $direct '' none '' '06x as it is' "$few"
 plant direct_barrier $direct 's/__syncthreads\(\); .. filters are there .*//' said 'race|uninitialised' '06x: filters read before they are there' "$few"
-plant direct_channel $direct 's/threadIdx.x % quads \* TAPS/(threadIdx.x + 1) % quads * TAPS/' result '' '06x: the filters of the next channels' "$few"
+plant direct_channel $direct 's/mine - first \+ \(mine/mine + 1 - first + (mine/' said 'uninitialised|result|out-of-bounds' '06x: the filters of the next channels' "$few"
+plant direct_wait $direct 's/__pipeline_wait_prior\(0\);//' said 'race|uninitialised|async' '06x: filters that are still on their way' "$few"
 
 # Compiles and runs one case; its exit status, stdout and stderr stay in the folder.
 run_case() {

@@ -40,6 +40,8 @@ static const struct layer {
     {"06v", "06v", "g4mb1ic64ih12oc64kh3ph1", "", PASS_WGRAD},
     {"06w", "06w", "mb1ic4ih8oc16oh4kh2sh2", "", PASS_FPROP},
     {"06x", "06x", "g64mb1ic64ih3oc64kh3ph1", "", PASS_FPROP},
+    {"06y", "06y", "g4mb1ic64ih12oc64kh3ph1", "", PASS_FPROP},
+    {"06z", "06z", "g4mb1ic64ih12oc64kh3ph1", "", PASS_WGRAD},
     {"07a", "07a", "mb1ic64ih24oc64kh3ph1", "", PASS_FPROP},
     {"07b", "07b", "mb1ic64ih24oc64kh3ph1", "", PASS_FPROP},
     {"07c", "07c", "mb2ic8ih6oc8kh3ph1", "", PASS_FPROP},
