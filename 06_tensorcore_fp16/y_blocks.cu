@@ -102,6 +102,11 @@ __global__ void __launch_bounds__((1 + WORKERS_OF[STRIDE - 1][SIZE > 3 ? 1 : PRO
   const int me = warp - 1, blocks = (channels + SIDE - 1) / SIDE, parts = WORKERS / blocks, part = me / blocks, block = me - part * blocks;
   const int first_in = PRODUCTS > 1 ? block & ~1 : block, units = t.images * t.unit_rows.by * t.unit_columns.by;
   unsigned filters[TAPS][PRODUCTS][4];
+  if (channels < BK) { /* of a last piece: a box leaves whole, though what lies past the last channel goes nowhere */
+    for (int i = threadIdx.x - 32; i < BOXES * t.box / 16; i += WORKERS * 32) ((uint4 *)shared)[i] = uint4();
+    __syncwarp();
+    ptx_bar_sync(1, WORKERS * 32); /* zeros before results */
+  }
   ptx_mbarrier_wait(filters_full, 0);
 #pragma unroll
   for (int tap = 0; tap < TAPS; tap++)

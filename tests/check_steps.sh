@@ -55,10 +55,10 @@ for sms in 1 132; do EMU_SEED=$((sms + 1)) EMU_SMS=$sms clean 06 "gradients, $sm
 EMU_SMS=1 clean 06 "products of 06g and 06h turned" --suite tests/widths --pass dgrad --kernel 06g,06h
 EMU_SMS=1 clean 06 "every number of pixels of a product of 06j and 06k" --suite tests/widths_dgrad --pass dgrad --kernel 06j,06k
 EMU_SEED=2 EMU_SMS=1 clean 06 "first layers, one multiprocessor" --suite tests/first --kernel 06s,06t
-EMU_SEED=1 EMU_SMS=1 clean 06 "groups, one multiprocessor" --suite tests/groups --kernel 06u,06v
-for suite in first groups; do EMU_SMS=132 clean 06 "$suite, 132 multiprocessors, the filters' gradient" --suite tests/$suite --kernel 06t,06v --pass wgrad; done
+EMU_SEED=1 EMU_SMS=1 clean 06 "groups, one multiprocessor" --suite tests/groups --kernel 06u,06v,06y,06z
+for suite in first groups; do EMU_SMS=132 clean 06 "$suite, 132 multiprocessors, the filters' gradient" --suite tests/$suite --kernel 06t,06v,06z --pass wgrad; done
 clean 06 "patches" --suite tests/patches --kernel 06w
-EMU_SEED=3 clean 06 "first layers and groups at random" --random 4 --seed 21 --kernel 06s,06t,06u,06v
+EMU_SEED=3 clean 06 "first layers and groups at random" --random 4 --seed 21 --kernel 06s,06t,06u,06v,06y,06z
 for fuse in '' scale,bias,residual,relu; do
   for sms in 1 132; do EMU_SEED=$sms EMU_SMS=$sms clean 07 "dense layers, $sms multiprocessors, epilogue: ${fuse:-none}" --suite tests/orders --pass fprop --exact ${fuse:+--fuse $fuse}; done
 done

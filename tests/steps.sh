@@ -77,6 +77,7 @@ done
 verified 06 "on depthwise layers" --suite tests/depthwise
 ok "$([ "$(grep -c '06[pqr] *right' "$log")" -eq 39 ]; echo $?)" "... and 06p, 06q and 06r do the thirteen that they are for"
 ok "$([ "$(grep -c '06x *right' "$log")" -eq 12 ]; echo $?)" "... and 06x the twelve of 3x3 and 5x5"
+ok "$([ "$(grep -c '06y *right' "$log"),$(grep -c '06z *right' "$log")" = 16,8 ]; echo $?)" "... and 06y, forward and backward, and 06z what has a multiple of 8 channels"
 verified 06 "on dense layers" --suite hopper --pass fprop
 ok "$([ "$(grep -c '06[a-i] *right' "$log")" -eq 218 ]; echo $?)" "... and 06a to 06i skip what they must and nothing else"
 verified 06 "on dense layers, the filters' gradient" --suite hopper --pass wgrad
@@ -98,8 +99,9 @@ for sms in '' 1 132; do
   [ "$sms" ] && export EMU_SMS=$sms
   verified 06 "on first layers, multiprocessors '$sms'" --suite tests/first --kernel 06s,06t ${sms:+--exact}
   ok "$([ "$(grep -c '06s *right' "$log"),$(grep -c '06t *right' "$log")" = 15,13 ]; echo $?)" "... and 06s does the fifteen that it is for, 06t thirteen"
-  verified 06 "on groups, multiprocessors '$sms'" --suite tests/groups --kernel 06u,06v ${sms:+--exact}
+  verified 06 "on groups, multiprocessors '$sms'" --suite tests/groups --kernel 06u,06v,06y,06z ${sms:+--exact}
   ok "$([ "$(grep -c '06u *right' "$log"),$(grep -c '06v *right' "$log")" = 35,17 ]; echo $?)" "... and 06u does all but a class without taps, 06v all but 4 x 4"
+  ok "$([ "$(grep -c '06y *right' "$log"),$(grep -c '06z *right' "$log")" = 12,6 ]; echo $?)" "... and 06y and 06z the 3 x 3 of as many filters as channels, up to 32 and up to 16"
   verified 06 "on patches, multiprocessors '$sms'" --suite tests/patches --kernel 06w ${sms:+--exact}
   ok "$(grep -c SKIP "$log")" "... and 06w skips nothing"
 done
