@@ -196,7 +196,7 @@ plant blocks_right $blocks '' none '' '06y as it is' "$side"
 plant blocks_other $blocks 's/c < 0 \|\| c >= t.channels/c < 0 || c >= 2 * t.channels/' result '' '06y: filters of the next group, too' "$side"
 plant blocks_filters $blocks 's/ptx_mbarrier_wait\(filters_full, 0\);//' said 'race|uninitialised' '06y: filters that have not come' "$side"
 plant blocks_fence $blocks 's/ptx_fence_proxy_async\(\);//' said 'proxy' '06y: no fence between results and the copy engine' "$side"
-plant blocks_meet $blocks 's/ptx_bar_sync\(1, WORKERS \* 32\); .. this one.*//' said 'race|uninitialised' '06y: results leave before they are all there' "$side"
+plant blocks_meet $blocks 's/ptx_bar_sync\(1, WORKERS \* 32\); +.. this one.*//' said 'race|uninitialised' '06y: results leave before they are all there' "$side"
 plant blocks_box $blocks 's/if \(threadIdx.x == 32\) ptx_bulk_wait_read<0>\(\); .. the other.*//' said 'race|may still read' '06y: results over those that still leave' "$many"
 plant blocks_stride $blocks 's/lane % 8\) \* STRIDE/lane % 8)/' result '' '06y: the stride of rows forgotten' '--pass fprop --kernel 06y --shape g8mb2ic64ih18oc64oh9kh3sh2ph1'
 plant blocks_turned $blocks 's/TAPS \+ TAPS - 1 - tap\) \* t.channels/TAPS + tap) * t.channels/' result '' '06y: taps not turned' "$turn"
