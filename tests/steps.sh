@@ -12,7 +12,7 @@ may_skip() {
   03) echo '03[a-d]: stride is not 1 ' ;; # as dgrad
   04) echo '04[a-z]: (more than one input channel per output channel|stride or dilation is not 1|the filters exceed 64 KiB|the filter is not (3x3|9x9)|W is no multiple of 4|not depthwise|C is odd)' ;;
   05) echo '05[a-z]: only for (3x3 filters|stride 1 without dilation|up to 4 channels a group)' ;;
-  06) echo '06(b: R \+ S > 32 |[p-rx]: (not depthwise|C is no multiple of [48]$|the filter is not 3x3|not 3x3(,| or) 5x5|stride is not 1 or 2)|[ac-n]: (the filter is not 3x3|two tiles do not fit|C (is|or K is|and K are) no multiples? of 8|(channels|channels or filters) of a group are no multiple of (8|64)|groups$|a stride( above 8 |$)|windows begin more than 128 |a tile with its halo does not fit|filters and two tiles do not fit|rows with their halo)|[s-w]: (no groups$|groups$|groups (that do not fill|side by side)|more than (four channels|64 channels or filters a group|nine taps)$|(K is|C or K is) no multiple of 8$|x is no multiple of 16 bytes$|an odd stride and|a stride (above|that)|an image smaller|a filter of more than 12 rows|columns are dilated$|columns beside|filters of more than|(64 filters and |filters and |)two tiles do not fit|pixels that no tap meets$|rows with their halo|windows that overlap|padding$|a row of a window is no))' ;;
+  06) echo '06(b: R \+ S > 32 |[p-rx]: (not depthwise|C is no multiple of [48]$|the filter is not 3x3|not 3x3(,| or) 5x5|stride is not 1 or 2)|[ac-n]: (the filter is not 3x3|two tiles do not fit|C (is|or K is|and K are) no multiples? of 8|(channels|channels or filters) of a group are no multiple of (8|64)|groups$|a stride( above 8 |$)|windows begin more than 128 |a tile with its halo does not fit|filters and two tiles do not fit|rows with their halo)|[s-w]: (no groups$|groups$|groups (that do not fill|side by side)|more than (four channels|64 channels or filters a group|nine taps)$|(K is|C or K is) no multiple of 8$|x is no multiple of 16 bytes$|an odd stride and|a stride (above|that)|an image smaller|a filter of more than 12 rows|columns are dilated$|columns beside|filters of more than|(64 filters and |filters and |)two tiles do not fit|pixels that no tap meets$|rows with their halo|windows that overlap|padding$|a row of a window is no)|[yz]: (no groups$|groups (with more channels|that have not)|C is no multiple of 8$|not 3x3 (with|or 5x5 with) stride|5x5 with more than 16|dgrad with a stride|two tiles do not fit))' ;;
   07) echo '07[a-c]: (groups|a stride|C and K are no multiples of 8 up to 64|rows with their halo have more than 256 pixels|filters and two tiles do not fit)' ;;
   *) echo '^$' ;;
   esac
@@ -78,6 +78,10 @@ verified 06 "on depthwise layers" --suite tests/depthwise
 ok "$([ "$(grep -c '06[pqr] *right' "$log")" -eq 39 ]; echo $?)" "... and 06p, 06q and 06r do the thirteen that they are for"
 ok "$([ "$(grep -c '06x *right' "$log")" -eq 12 ]; echo $?)" "... and 06x the twelve of 3x3 and 5x5"
 ok "$([ "$(grep -c '06y *right' "$log"),$(grep -c '06z *right' "$log")" = 16,8 ]; echo $?)" "... and 06y, forward and backward, and 06z what has a multiple of 8 channels"
+for shape in 3:64:1:2 3:64:2:4 5:64:1:2 5:64:2:4; do # filter, image, stride, images
+  IFS=: read -r size image stride images <<<"$shape"
+  EMU_SMS=1 verified 06 "06x with several rows a thread" --kernel 06x --pass fprop --shape "g8mb${images}ic8ih${image}oc8oh$((image / stride))kh${size}sh${stride}ph$((size / 2))"
+done
 verified 06 "on dense layers" --suite hopper --pass fprop
 ok "$([ "$(grep -c '06[a-i] *right' "$log")" -eq 218 ]; echo $?)" "... and 06a to 06i skip what they must and nothing else"
 verified 06 "on dense layers, the filters' gradient" --suite hopper --pass wgrad
@@ -100,8 +104,8 @@ for sms in '' 1 132; do
   verified 06 "on first layers, multiprocessors '$sms'" --suite tests/first --kernel 06s,06t ${sms:+--exact}
   ok "$([ "$(grep -c '06s *right' "$log"),$(grep -c '06t *right' "$log")" = 15,13 ]; echo $?)" "... and 06s does the fifteen that it is for, 06t thirteen"
   verified 06 "on groups, multiprocessors '$sms'" --suite tests/groups --kernel 06u,06v,06y,06z ${sms:+--exact}
-  ok "$([ "$(grep -c '06u *right' "$log"),$(grep -c '06v *right' "$log")" = 35,17 ]; echo $?)" "... and 06u does all but a class without taps, 06v all but 4 x 4"
-  ok "$([ "$(grep -c '06y *right' "$log"),$(grep -c '06z *right' "$log")" = 12,6 ]; echo $?)" "... and 06y and 06z the 3 x 3 of as many filters as channels, up to 32 and up to 16"
+  ok "$([ "$(grep -c '06u *right' "$log"),$(grep -c '06v *right' "$log")" = 37,18 ]; echo $?)" "... and 06u does all but a class without taps, 06v all but 4 x 4"
+  ok "$([ "$(grep -c '06y *right' "$log"),$(grep -c '06z *right' "$log")" = 13,6 ]; echo $?)" "... and 06y and 06z the 3 x 3 of as many filters as channels, up to 32 and up to 16"
   verified 06 "on patches, multiprocessors '$sms'" --suite tests/patches --kernel 06w ${sms:+--exact}
   ok "$(grep -c SKIP "$log")" "... and 06w skips nothing"
 done
