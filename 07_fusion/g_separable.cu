@@ -192,7 +192,7 @@ static int64_t try_tiles(const conv_problem *p, int filters, int columns, int m,
   const int chunks = ceil_of(p->C, BK), parts = ceil_of(filters, m * WGMMA_M);
   room -= (OPERANDS + m) * OPERAND + (int64_t)TABLE * p->C;
   t->resident = chunks <= MOST_OF_FILTERS && chunks * m * TAP + 3 * t->stage <= room; /* and there is room for x */
-  t->of_filters = t->resident ? chunks : 2 * m * TAP + 3 * t->stage <= room ? 2 : 1;
+  t->of_filters = t->resident ? chunks : 2;
   const int64_t fit = (room - t->of_filters * m * TAP) / t->stage;
   if (fit < AHEAD) return 0;
   t->stages = divisor_of(fit < MOST_STAGES ? AHEAD : MOST_STAGES);

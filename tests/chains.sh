@@ -58,6 +58,8 @@ chain 07g 'an even image with a stride, padding on two sides alone' g8mb1ic8ih18
 chain 07g 'two images a tile, three parts of the filters' g24mb5ic24ih7oc24kh3ph1 mb5ic24ih7oc328kh1+bias+residual+relu
 chain 07g 'large tiles' g576mb2ic576ih14oc576oh7kh3sh2ph1+bias+relu6 mb2ic576ih7oc160kh1
 chain 07g 'no padding' g16mb1ic16ih9iw40oc16oh7ow38kh3kw3ph0pw0+relu6 mb1ic16ih7iw38oc32oh7ow38kh1kw1
+"$graph" --dtype fp16 --no-time g520mb45ic520ih14oc520oh7kh3sh2ph1+bias+relu6 mb45ic520ih7oc160kh1 >"$out" 2>&1 && grep -q 'by 07g, 8 x 8 pixels, 128 filters a tile: 3' "$out"
+ok $? '07g: no tile of 192 filters where there is room for one stage of them alone' || diag "$(cat "$out")"
 apart 'a bottleneck of 128 channels' mb1ic64ih14oc128kh1 mb1ic128ih14oc128kh3ph1 mb1ic128ih14oc64kh1
 apart 'a bottleneck of narrow rows, 128 channels, a stride' mb1ic128ih12oc64kh1 mb1ic64ih12oc128kh3ph1+silu mb1ic128ih12oc64kh1
 apart 'depthwise 5x5' g16mb1ic16ih9oc16kh5ph2 mb1ic16ih9oc16kh1
