@@ -72,6 +72,9 @@ blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic64ih56oc64kh3ph1+scale+
 blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic128ih28oc128kh3ph1+scale+bias+relu mb32ic128ih28oc128kh3ph1+scale+bias+residual=0+relu
 blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic256ih14oc256kh3ph1+scale+bias+relu mb32ic256ih14oc256kh3ph1+scale+bias+residual=0+relu
 blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic512ih7oc512kh3ph1+scale+bias+relu mb32ic512ih7oc512kh3ph1+scale+bias+residual=0+relu
+blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic64ih56oc128oh28kh3sh2ph1+scale+bias+relu mb32ic64ih56oc128oh28kh1sh2+scale+bias+from=0 mb32ic128ih28oc128kh3ph1+from=1+scale+bias+residual=2+relu
+blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic128ih28oc256oh14kh3sh2ph1+scale+bias+relu mb32ic128ih28oc256oh14kh1sh2+scale+bias+from=0 mb32ic256ih14oc256kh3ph1+from=1+scale+bias+residual=2+relu
+blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic256ih14oc512oh7kh3sh2ph1+scale+bias+relu mb32ic256ih14oc512oh7kh1sh2+scale+bias+from=0 mb32ic512ih7oc512kh3ph1+from=1+scale+bias+residual=2+relu
 network-07 | tools/network | --batch 1 --seconds 2
 network-07 | tools/network | --batch 32 --seconds 2
 network-07 | tools/network | --batch 256 --seconds 2

@@ -25,9 +25,12 @@ says 'max-pool g32mb2ic32ih14oc32oh7kh3sh2ph1  by max-pool: exact' '+residual+re
 says 'not compared on integers: ' 'off by' -- mb2ic8ih14oc16kh3ph1+gelu
 refused 'graph: expected operations (see --help), got ""'
 refused 'OPERATION: expected scale, bias, residual and one of relu, relu6, gelu, silu, each once, got "relx"' mb2ic8ih14oc16kh3ph1+bias+relx
-refused 'OPERATION: expected +residual=N with N the number of an operation before it, or 0, got "mb2ic8ih14oc16kh3ph1+residual=3"' mb2ic8ih14oc16kh3ph1+residual=3
+refused 'OPERATION: expected +residual=N or +from=N with N the number of an operation before it, or 0, got "mb2ic8ih14oc16kh3ph1+residual=3"' mb2ic8ih14oc16kh3ph1+residual=3
 refused 'operation 2: expected x of 2 x 8 x 14 x 14, got 2 x 16 x 14 x 14' mb2ic8ih14oc16kh3ph1 mb2ic8ih14oc16kh3ph1
 refused 'operation 2: expected a residual of 2 x 16 x 14 x 14, got 2 x 8 x 14 x 14' mb2ic8ih14oc16kh3ph1 mb2ic16ih14oc16kh3ph1+residual=0
+says '  2  mb2ic16ih14oc32oh7kh1sh2+bias  by' '  3  mb2ic32ih7oc32oh7kh3ph1+bias+residual+relu  by' 'off by' -- --dtype fp16 mb2ic16ih14oc32oh7kh3sh2ph1+bias+relu mb2ic16ih14oc32oh7kh1sh2+bias+from=0 mb2ic32ih7oc32kh3ph1+from=1+bias+residual=2+relu
+refused 'OPERATION: expected +residual=N or +from=N with N the number of an operation before it, or 0, got "mb2ic16ih14oc8kh3ph1+from=2"' mb2ic8ih14oc16kh3ph1 mb2ic16ih14oc8kh3ph1+from=2
+refused 'operation 2: expected x of 2 x 16 x 14 x 14, got 2 x 8 x 14 x 14' mb2ic8ih14oc16kh3ph1 mb2ic16ih14oc8kh3ph1+from=0
 refused '--dtype: expected fp32 or fp16, got "int8"' --dtype int8 mb2ic8ih14oc16kh3ph1
 refused 'graph: operation 1, mb1ic7ih40oc8oh40kh17ph8 fp16 NHWC: not depthwise: one group' --dtype fp16 mb1ic7ih40oc8kh17ph8
 done_testing

@@ -10,32 +10,42 @@ static int bad(char why[GRAPH_ERROR], const char *expected, const char *got) {
   return 2;
 }
 
+/* Whether the characters before `to` are this word. */
+static bool ends_with(const char *text, const char *to, const char *word) {
+  const size_t length = strlen(word);
+  return (size_t)(to - text) >= length && memcmp(to - length, word, length) == 0;
+}
+
 int graph_parse(conv_graph *g, const char *text, int y[GRAPH_OPERATIONS + 1], char why[GRAPH_ERROR]) {
   char shape[256], epilogue[128] = "", wrong[EPILOGUE_NAME];
   const bool pools = strncmp(text, "pool:", 5) == 0;
   const char *from = pools ? text + 5 : text;
   const size_t length = strcspn(from, "+");
   conv_operation o = {.kind = pools ? OPERATION_MAX_POOL : OPERATION_CONVOLUTION, .pass = PASS_FPROP};
-  int residual = -1;
+  int residual = -1, x = g->operations ? y[g->operations] : -1;
   snprintf(shape, sizeof shape, "%.*s", (int)length, from);
-  if (length >= sizeof shape || strlen(from + length) >= sizeof epilogue) return bad(why, "a benchdnn string and up to four words", text);
+  if (length >= sizeof shape || strlen(from + length) >= sizeof epilogue || (*text && text[strlen(text) - 1] == '+'))
+    return bad(why, "a benchdnn string and up to four words", text);
   char *to = epilogue;
   for (const char *c = from[length] ? from + length + 1 : ""; *c; c++) {
-    if (*c == '=') { /* +residual=N */
+    if (*c == '=') { /* +residual=N, +from=N */
       char *end;
       const long n = strtol(c + 1, &end, 10);
-      if (end == c + 1 || (*end && *end != '+') || n < 0 || n > g->operations || y[n] < 0 || to - epilogue < 8 || memcmp(to - 8, "residual", 8) != 0)
-        return bad(why, "+residual=N with N the number of an operation before it, or 0", text);
-      residual = y[n];
-      c = end - 1;
+      const bool is_from = ends_with(epilogue, to, "from"), whole = end > c + 1 && (!*end || *end == '+');
+      if (!whole || n < 0 || n > g->operations || y[n] < 0 || !(is_from || ends_with(epilogue, to, "residual")))
+        return bad(why, "+residual=N or +from=N with N the number of an operation before it, or 0", text);
+      *(is_from ? &x : &residual) = y[n];
+      if (is_from) to -= strlen("from");
+      c = is_from && *end ? end : end - 1; /* and the + behind from=N */
     } else {
       *to++ = *c == '+' ? ',' : *c;
     }
   }
+  if (to > epilogue && to[-1] == ',') to--; /* before the +from=N that ended it */
   *to = 0;
   if (problem_parse(&o.problem, shape, why, GRAPH_ERROR)) return 2;
   if (*epilogue && epilogue_parse(&o.epilogue, epilogue, wrong)) return bad(why, "scale, bias, residual and one of relu, relu6, gelu, silu, each once", wrong);
-  const int result = graph_append(g, &o, g->operations ? y[g->operations] : -1, residual, why);
+  const int result = graph_append(g, &o, x, residual, why);
   if (result < 0) return 2;
   y[0] = g->operation[0].x;
   y[g->operations] = result;

@@ -4,7 +4,8 @@
 
 #define GRAPH_OPERATION_HELP                                                                                                                              \
   "An OPERATION is a benchdnn string, or pool:STRING for max-pooling, and what follows in it: +scale +bias +residual, one of +relu +relu6 +gelu +silu.\n" \
-  "Each reads what the one before it wrote. A residual is a new tensor; +residual=N: the result of operation N, 0: what the first one reads.\n"
+  "Each reads what the one before it wrote; +from=N: the result of operation N, 0: what the first one reads. A residual is a new tensor; +residual=N as " \
+  "+from=N.\n"
 
 /* Appends the operation that a text says. y: the results so far, y[0] the first input; the new one is added. Returns 0, or 2 with a line in `why`. */
 int graph_parse(conv_graph *g, const char *text, int y[GRAPH_OPERATIONS + 1], char why[GRAPH_ERROR]);
