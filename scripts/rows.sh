@@ -67,6 +67,7 @@ epilogue-07 | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fus
 epilogue-07 | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse scale,bias,relu
 fusion-07 | tools/fusion | --seconds 2
 fusion-07 | tools/fusion | --seconds 2 --images 64 --list SEPARABLE
+bare-07 | tools/fusion | --no-cudnn --bare --images 32,256 --list LAYERS
 fusion-held | tools/fusion | --no-cudnn --list 07_fusion/chains_held.txt
 blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic64ih56oc64kh3ph1+scale+bias+relu mb32ic64ih56oc64kh3ph1+scale+bias+residual=0+relu
 blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic128ih28oc128kh3ph1+scale+bias+relu mb32ic128ih28oc128kh3ph1+scale+bias+residual=0+relu
@@ -93,7 +94,7 @@ done
 mkdir -p $rows build/results
 lists=$(mktemp -d)
 trap 'rm -rf "$lists"' EXIT
-# Of chains: MobileNetV2's pairs. Of a suite: DeepLab's last units; MobileNetV2's depthwise layers; the training program's transposed layer; ResNeXt's grouped layers; ResNet's layers that get the shortcut added, and its others, but for the first.
+# Of chains: MobileNetV2's pairs. Of a suite: DeepLab's last units; MobileNetV2's depthwise layers; the training program's transposed layer; ResNeXt's grouped layers; ResNet's layers that get the shortcut added, and its others, but for the first; both as operations.
 grep '^g' 07_fusion/chains.txt >"$lists/SEPARABLE"
 grep 'deeplab_block4' common/suites/dilated >"$lists/DEEPLAB"
 grep '"v2_' common/suites/depthwise_networks >"$lists/MOBILENET"
@@ -101,6 +102,7 @@ sed -n 3p common/suites/train >"$lists/TRANSPOSED"
 grep '^g' common/suites/resnext >"$lists/GROUPS"
 grep -v '^#' common/suites/resnet50 | grep expand >"$lists/EXPANDED"
 grep -v '^#' common/suites/resnet50 | grep -v 'expand\|conv1' >"$lists/OTHERS"
+sed -E 's/^mb[0-9]*//; s/n".*expand.*/+scale+bias+residual+relu/; s/n".*/+scale+bias+relu/' "$lists/EXPANDED" "$lists/OTHERS" >"$lists/LAYERS"
 
 status=0
 for name; do

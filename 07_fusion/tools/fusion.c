@@ -24,6 +24,7 @@ static const char help_text[] =
     "  --images N,.. how many each has (default: 1,32,256)\n"
     "  --seconds S   of a search of cuDNN's plans for one operation (default: 10)\n"
     "  --no-cudnn    time our two ways only\n"
+    "  --bare        time each operation also without its epilogue, in turns\n"
     "  --no-time     count only\n"
     "  --csv FILE    a row for each chain\n"
     "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
@@ -35,7 +36,7 @@ typedef struct session {
   conv_device device; /* what is counted for: this GPU, or an H200 */
   machine_peaks peaks;
   double seconds;
-  bool timing, cudnn, list;
+  bool timing, cudnn, bare, list;
   output *csv;
   char date[32];
   int images[MOST_IMAGES], image_counts; /* of a list's chains */
@@ -49,12 +50,12 @@ typedef struct point {
   chain_facts facts;
   int registers, resident; /* of a thread; blocks on a multiprocessor; 0: not known here */
   fusion_account a;
-  double us, apart_us, cudnn_us; /* measured; 0: not */
+  double us, apart_us, cudnn_us, bare_us; /* measured; 0: not */
 } point;
 
 static const char csv_header[] =
     "gpu,driver,cuda,date,chain,kernel,bytes_apart,bytes_fused,macs,again,registers,shared,resident,blocks,tiles,busy,us_apart_predicted,"
-    "us_fused_predicted,us_apart,us_fused,us_cudnn,pays,reason\n";
+    "us_fused_predicted,us_apart,us_fused,us_cudnn,us_bare,pays,reason\n";
 
 static void write_row(const session *s, const point *at) {
   FILE *f = s->csv->file;
@@ -65,7 +66,7 @@ static void write_row(const session *s, const point *at) {
   csv_text(f, at->text);
   fprintf(f, ",%s,%.0f,%.0f,%.0f,%.0f,%d,%d,%d,%d,%d,%.4f,%.3f,%.3f,", at->kernel, at->a.bytes_apart, at->a.bytes_fused, at->a.macs, at->a.again, at->registers,
           at->facts.shared, at->resident, at->facts.blocks, at->facts.tiles, at->a.busy, at->a.us_apart, at->a.us_fused);
-  fprintf(f, "%.3f,%.3f,%.3f,%s,", at->apart_us, at->us, at->cudnn_us, at->a.pays ? "yes" : "no");
+  fprintf(f, "%.3f,%.3f,%.3f,%.3f,%s,", at->apart_us, at->us, at->cudnn_us, at->bare_us, at->a.pays ? "yes" : "no");
   csv_text(f, at->a.reason);
   fputc('\n', f);
   output_flush(s->csv);
@@ -82,7 +83,8 @@ static void print_point(const point *at) {
   if (at->registers > 0)
     printf("  occupancy          %d registers a thread, %d block%s a multiprocessor\n", at->registers, at->resident, at->resident == 1 ? "" : "s");
   printf("  predicted          %.1f us in place of %.1f, %.2f times as fast\n", a->us_fused, a->us_apart, a->us_apart / a->us_fused);
-  if (at->us > 0) printf("  measured           %.1f us in place of %.1f, %.2f times as fast\n", at->us, at->apart_us, at->apart_us / at->us);
+  if (at->apart_us > 0) printf("  measured           %.1f us in place of %.1f, %.2f times as fast\n", at->us, at->apart_us, at->apart_us / at->us);
+  if (at->bare_us > 0) printf("  measured           %.1f us, %.1f without an epilogue\n", at->us, at->bare_us);
   if (at->us > 0 && at->cudnn_us > 0) printf("  cuDNN              %.1f us\n", at->cudnn_us);
   printf("  should_fuse        %s\n", a->reason);
 }
@@ -90,7 +92,8 @@ static void print_point(const point *at) {
 static void print_line(const point *at) {
   const fusion_account *a = &at->a;
   char measured[64] = "";
-  if (at->us > 0) snprintf(measured, sizeof measured, "%7.1f %7.1f %5.2f", at->apart_us, at->us, at->apart_us / at->us);
+  const double beside = at->bare_us > 0 ? at->bare_us : at->apart_us;
+  if (at->us > 0) snprintf(measured, sizeof measured, "%7.1f %7.1f %5.2f", beside, at->us, beside / at->us);
   printf("%-6s %8.4g %5.1f %5.0f  %7.1f %7.1f %5.2f  %-21s  %-4s %s\n", at->kernel, (a->bytes_apart - a->bytes_fused) / 1e6,
          a->macs > 0 ? 100 * a->again / a->macs : 0, 100 * a->busy, a->us_apart, a->us_fused, a->us_apart / a->us_fused, measured, a->pays ? "yes" : "no",
          at->text);
@@ -126,6 +129,15 @@ static int count(const session *s, const conv_graph *asked, point *at) {
   return 0;
 }
 
+/* The same operations without their epilogues; what these read stays, unread. */
+static void without_epilogues(conv_graph *g) {
+  for (int i = 0; i < g->operations; i++) {
+    graph_operation *o = &g->operation[i];
+    o->what.epilogue = (conv_epilogue){0};
+    o->scale = o->bias = o->residual = -1;
+  }
+}
+
 /* Verifies a graph on random data. Returns 0 or 1. */
 static int verify(conv_graph *g, const graph_plan *plan, bool on_device, graph_verdict *v) {
   graph_fill(g, 1, false);
@@ -145,7 +157,8 @@ static int measure(session *s, const conv_graph *asked, point *at) {
   const conv_device *device = &s->m.device;
   g = *asked;
   apart = *asked;
-  if (asked->operations == 1 && !epilogue_empty(&asked->operation[0].what.epilogue) && graph_split(&apart, 0))
+  if (s->bare) without_epilogues(&apart);
+  else if (asked->operations == 1 && !epilogue_empty(&asked->operation[0].what.epilogue) && graph_split(&apart, 0))
     return fprintf(stderr, "%s: no room\n", at->text), 2;
   if (graph_choose(&g, all_steps, steps_known(), &(graph_chains){0}, device, &plan, why)) return fprintf(stderr, "%s: %s\n", at->text, why), 2;
   if (graph_choose(&apart, all_steps, steps_known(), NULL, device, &apart_plan, why)) return fprintf(stderr, "%s: %s\n", at->text, why), 2;
@@ -157,7 +170,8 @@ static int measure(session *s, const conv_graph *asked, point *at) {
     const cudaError_t failure = graph_time(&g, &plan, asked, &how, &s->m, &f);
     if (failure) status = (fprintf(stderr, "%s: %s\n", at->text, cudaGetErrorString(failure)), 1);
     if (!status && strstr(f.note, "other bits")) status = (printf("%s: %s\n", at->text, f.note), 1);
-    at->us = f.us, at->apart_us = f.apart_us, at->cudnn_us = f.cudnn_us;
+    at->us = f.us, at->cudnn_us = f.cudnn_us;
+    *(s->bare ? &at->bare_us : &at->apart_us) = f.apart_us;
   }
   graph_free(&g), graph_free(&apart);
   return status;
@@ -181,7 +195,7 @@ static int examine(session *s, const char *where, int words, char *const word[])
   else print_point(&at);
   fflush(stdout); /* the next takes long */
   if (s->csv) write_row(s, &at);
-  if (at.us > 0) {
+  if (at.apart_us > 0) {
     const double gain = at.apart_us / at.us;
     s->points++, s->right += (gain > 1) == at.a.pays || (gain > 1 / 1.03 && gain < 1.03);
   }
@@ -234,15 +248,11 @@ static int examine_list(session *s, const char *path) {
 }
 
 int main(int argc, char **argv) {
-  enum { LIST = 256, IMAGES, SECONDS, NO_CUDNN, NO_TIME, CSV, HELP };
-  static const struct option table[] = {{"list", required_argument, 0, LIST},
-                                        {"images", required_argument, 0, IMAGES},
-                                        {"seconds", required_argument, 0, SECONDS},
-                                        {"no-cudnn", no_argument, 0, NO_CUDNN},
-                                        {"no-time", no_argument, 0, NO_TIME},
-                                        {"csv", required_argument, 0, CSV},
-                                        {"help", no_argument, 0, HELP},
-                                        {0}};
+  enum { LIST = 256, IMAGES, SECONDS, NO_CUDNN, BARE, NO_TIME, CSV, HELP };
+  static const struct option table[] = {
+      {"list", required_argument, 0, LIST},   {"images", required_argument, 0, IMAGES}, {"seconds", required_argument, 0, SECONDS},
+      {"no-cudnn", no_argument, 0, NO_CUDNN}, {"bare", no_argument, 0, BARE},           {"no-time", no_argument, 0, NO_TIME},
+      {"csv", required_argument, 0, CSV},     {"help", no_argument, 0, HELP},           {0}};
   static session s;
   const char *list = "07_fusion/chains.txt", *csv = NULL;
   char error[512], *end;
@@ -256,6 +266,7 @@ int main(int argc, char **argv) {
     if (option == IMAGES && parse_images(optarg, &s)) return 2;
     if (option == CSV) csv = optarg;
     if (option == NO_CUDNN) s.cudnn = false;
+    if (option == BARE) s.bare = true;
     if (option == NO_TIME) s.timing = false;
     if (option == SECONDS && (s.seconds = strtod(optarg, &end), end == optarg || *end || !(s.seconds > 0 && s.seconds <= 1000)))
       return fprintf(stderr, "--seconds: expected a number above 0 and up to 1000, got \"%s\"\n", optarg), 2;
