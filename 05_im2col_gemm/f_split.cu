@@ -7,8 +7,9 @@
  * Change:   against 05e a block begins and ends where its slice does, and writes to its slice's part of the workspace. With one slice it is 05e, whose
  *           copies and loop stand in pipeline.h.
  * Order:    the slices are added first to last, whichever was done first: the same sums in every run, to the bit. Atomic additions are not.
- * Model:    how many slices, and tiles of 64 or of 128 filters, is decided by split_for() in split.h: it estimates the clocks of the fullest multiprocessor,
+ * Model:    how many slices, and tiles of 32, 64 or 128 filters, is decided by split_for() in split.h: it estimates the clocks of the fullest multiprocessor,
  *           and those of writing, reading and adding the slices, for each choice, and takes the least.
+ * Few:      filters, up to 32, or up to 32 in the last tile: tiles of 32 compute nothing for rows that are not there. A block has two warps then, and a thread copies for two pixels.
  * Sizes:    R + S up to 30, as in 05d.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM)
   const int first = blockIdx.y * slice_steps, steps = min((terms + BK - 1) / BK - first, slice_steps);
 
   gather g = gather_begin<BM, ROWS>(p, x, table, group, first_k, first_pixel);
-  gather_skip<ROWS>(g, first * BK, filter, plane);
+  gather_skip<ROWS, copies_two<BM, ROWS>>(g, first * BK, filter, plane);
 
   const ptx_shared stage = ptx_shared_address(buffers);
   float sum[TM][TN] = {};
@@ -92,8 +93,8 @@ typedef struct instance {
   void (*kernel)(conv_problem p, int slice_steps, const float *x, const float *w, output out);
 } instance;
 
-static const instance instances[] = {
-    {false, 64, split_kernel<64, false>}, {false, 128, split_kernel<128, false>}, {true, 64, split_kernel<64, true>}, {true, 128, split_kernel<128, true>}};
+static const instance instances[] = {{false, 32, split_kernel<32, false>},   {true, 32, split_kernel<32, true>}, {false, 64, split_kernel<64, false>},
+                                     {false, 128, split_kernel<128, false>}, {true, 64, split_kernel<64, true>}, {true, 128, split_kernel<128, true>}};
 
 typedef struct gemm_plan {
   const instance *row;

@@ -3,7 +3,7 @@
  * The reduction counts c, r, s. After PERIOD channels, R * S times BK elements, the taps repeat: a table of these PERIOD * R * S elements in shared memory
  * holds how far each lies from its window's first pixel, and its filter row and column as bits. A thread copies for one and the same pixel all the time; it
  * knows which of that window's rows and columns lie outside the image, as bits too. Where pixels are rows of a matrix as they stand (ROWS), there is no
- * table. */
+ * table. In a tile of 32 filters (05f) it copies for two pixels, one tap after the other for both. */
 #pragma once
 #include <cuda_runtime.h>
 
@@ -22,7 +22,12 @@ typedef struct gather {
   int a_l, a_k, a_at[COPY_ROWS], a_left;        /* a_left: elements of a filter from here on */
   int b_l, b_column, b_left, position, missing; /* b_left: elements from here (ROWS) or from this period on; position: where in the table we are */
   const float *b_from;                          /* may lie before x: then no copy is made from there */
+  int missing_too;                              /* of the pixel half a tile on, if this thread copies that one, too */
+  const float *b_too;
 } gather;
+
+/* Whether a thread copies for two pixels: a block of 2 BM threads has fewer than the tile has pixels. */
+template <int BM, bool ROWS> static constexpr bool copies_two = !ROWS && 2 * BM < BN;
 
 /* table: [PERIOD][R][S] of { offset, bits }. */
 template <int THREADS> static __device__ __forceinline__ void fill_table(const conv_problem &p, int *table) {
@@ -49,14 +54,15 @@ template <int UNROLLED> static __device__ __forceinline__ int outside(const conv
 /* For the tile of a block, whose table this is. */
 template <int BM, bool ROWS>
 static __device__ __forceinline__ gather gather_begin(const conv_problem &p, const float *x, int *table, int group, int first_k, int first_pixel) {
-  constexpr int THREADS = 2 * BM, B_LANES = ROWS ? BN / 4 : BN, B_COPIES = BK * B_LANES / THREADS;
+  constexpr bool TWO = copies_two<BM, ROWS>;
+  constexpr int THREADS = 2 * BM, B_LANES = ROWS ? BN / 4 : TWO ? THREADS : BN, B_COPIES = BK * B_LANES / THREADS;
   const int group_c = p.C / p.groups, group_k = p.K / p.groups, filter = p.R * p.S, terms = group_c * filter, image = p.P * p.Q, plane = p.H * p.W,
             thread = threadIdx.x;
   gather g;
   g.a_l = thread % COPY_K, g.a_k = thread / COPY_K, g.a_left = terms - g.a_l;
 #pragma unroll
   for (int i = 0; i < COPY_ROWS; i++) g.a_at[i] = (group * group_k + min(first_k + g.a_k + i * (BM / COPY_ROWS), group_k - 1)) * terms + g.a_l;
-  g.b_l = thread / B_LANES * B_COPIES, g.b_column = thread % B_LANES * (BN / B_LANES), g.b_left = terms, g.position = 0;
+  g.b_l = thread / B_LANES * B_COPIES, g.b_column = thread % B_LANES * (ROWS ? 4 : 1), g.b_left = terms, g.position = 0;
   const int pixel = first_pixel + g.b_column, n = pixel / image, in_h = pixel / p.Q % p.P * p.stride_h - p.pad_top,
             in_w = pixel % p.Q * p.stride_w - p.pad_left;
   g.b_from = x + (n * p.C + group * group_c) * plane + in_h * p.W + in_w, g.missing = pixel < p.N * image ? 0 : ALL;
@@ -66,13 +72,18 @@ static __device__ __forceinline__ gather gather_begin(const conv_problem &p, con
     fill_table<THREADS>(p, table);
     g.missing |= outside<4>(p, in_h, in_w);
     if (g.b_left < PERIOD * filter) g.missing |= 1 << LAST_PERIOD;
+    if constexpr (TWO) { /* the same, half a tile on */
+      const int too = pixel + THREADS, h = too / p.Q % p.P * p.stride_h - p.pad_top, w = too % p.Q * p.stride_w - p.pad_left;
+      g.b_too = x + (too / image * p.C + group * group_c) * plane + h * p.W + w;
+      g.missing_too = (too < p.N * image ? 0 : ALL) | outside<4>(p, h, w) | (g.missing & 1 << LAST_PERIOD);
+    }
     __syncthreads(); /* the table is there */
   }
   return g;
 }
 
 /* On to the next BK elements; a_at[] has gone there already. */
-template <bool ROWS> static __device__ __forceinline__ void gather_next(gather &g, int filter, int plane) {
+template <bool ROWS, bool TWO = false> static __device__ __forceinline__ void gather_next(gather &g, int filter, int plane) {
   g.a_left -= BK;
   if (ROWS) {
     g.b_from += BK * plane, g.b_left -= BK;
@@ -81,12 +92,14 @@ template <bool ROWS> static __device__ __forceinline__ void gather_next(gather &
     if (g.position == PERIOD * filter) {
       g.position = 0, g.b_from += PERIOD * plane, g.b_left -= PERIOD * filter;
       if (g.b_left < PERIOD * filter) g.missing |= g.b_left > 0 ? 1 << LAST_PERIOD : ALL;
+      if (TWO) g.b_too += PERIOD * plane;
+      if (TWO && g.b_left < PERIOD * filter) g.missing_too |= g.b_left > 0 ? 1 << LAST_PERIOD : ALL;
     }
   }
 }
 
 /* Passes over so many elements, a multiple of BK: for blocks that begin later. */
-template <bool ROWS> static __device__ __forceinline__ void gather_skip(gather &g, int elements, int filter, int plane) {
+template <bool ROWS, bool TWO = false> static __device__ __forceinline__ void gather_skip(gather &g, int elements, int filter, int plane) {
   const int period = elements / (PERIOD * filter);
 #pragma unroll
   for (int i = 0; i < COPY_ROWS; i++) g.a_at[i] += elements;
@@ -96,6 +109,8 @@ template <bool ROWS> static __device__ __forceinline__ void gather_skip(gather &
   } else {
     g.b_from += period * PERIOD * plane, g.b_left -= period * PERIOD * filter, g.position = elements % (PERIOD * filter);
     if (g.b_left < PERIOD * filter) g.missing |= 1 << LAST_PERIOD;
+    if (TWO) g.b_too += period * PERIOD * plane;
+    if (TWO && g.b_left < PERIOD * filter) g.missing_too |= 1 << LAST_PERIOD;
   }
 }
 

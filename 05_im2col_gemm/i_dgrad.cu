@@ -30,7 +30,7 @@ enum { SUM_THREADS = 128, MOST_SLICES = 32, ADDED_C = 8, MOST_CLASSES = 65535 /*
 template <int BM>
 static __device__ __forceinline__ void store_class(const float (&sum)[TM][TN], float *shared, const conv_problem &p, const pixel_class &in, int class_h,
                                                    int class_w, float *dx, int first_pixel, int end_c) {
-  constexpr int THREADS = 2 * BM, PITCH = BN + 4;
+  constexpr int THREADS = 2 * BM, LANES = THREADS < BN ? THREADS : BN, PITCH = BN + 4;
   const int image = in.rows * in.cols, pixels = p.N * image, thread = threadIdx.x, my_row = tile_row(thread), my_col = tile_col(thread);
 #pragma unroll
   for (int half = 0; half < 2; half++) {
@@ -39,13 +39,13 @@ static __device__ __forceinline__ void store_class(const float (&sum)[TM][TN], f
     for (int t = 0; t < TM * TN / 2; t += 4)
       store_quad(shared + (my_row / WARP_M * 16 + my_row % WARP_M + t / TN) * PITCH + my_col + quad_col(t % TN), &sum[half * 4 + t / TN][t % TN]);
     __syncthreads(); /* the sums are there */
-    for (int e = thread % BN; e < BN * in.wide; e += BN) {
+    for (int e = thread % LANES; e < BN * in.wide; e += LANES) {
       const int column = e / in.wide, beside = e % in.wide, pixel = first_pixel + column;
       const int h = pixel / in.cols % in.rows * p.stride_h + class_h, at = pixel % in.cols * p.stride_w + class_w + beside;
       if (pixel >= pixels || at >= p.W) continue;
       float *to = dx + (pixel / image * p.C * p.H + h) * p.W + at;
 #pragma unroll 4
-      for (int row = thread / BN; row < BM / 2; row += THREADS / BN) {
+      for (int row = thread / LANES; row < BM / 2; row += THREADS / LANES) {
         const int c = row / 16 * WARP_M + row % 16 + half * 16;
         if (c < end_c) to[c * p.H * p.W] = beside ? 0 : shared[row * PITCH + column];
       }
@@ -58,7 +58,9 @@ static __device__ __forceinline__ void store_class(const float (&sum)[TM][TN], f
 template <int BM>
 __global__ void __launch_bounds__(2 * BM, 256 / BM)
     dgrad_kernel(conv_problem p, int slice_steps, int first_h, const float *__restrict__ dy, const float *__restrict__ w, float *dx, float *parts) {
-  constexpr int THREADS = 2 * BM, PITCH = BM + 4, FLOATS = BK * (PITCH + BN), B_COPIES = BK * BN / THREADS, B_PART = B_COPIES / PARTS;
+  constexpr bool TWO = copies_two<BM, false>;
+  constexpr int THREADS = 2 * BM, LANES = TWO ? THREADS : BN, PITCH = BM + 4, FLOATS = BK * (PITCH + BN), B_COPIES = BK * LANES / THREADS,
+                B_PART = B_COPIES / PARTS;
   static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && THREADS == BM / TM * (BN / TN), "a thread has TM x TN sums");
   extern __shared__ float4 shared[];
   float *buffers = (float *)shared;           /* two of: [BK][PITCH] filters, [BK][BN] pixels of dy; then sums */
@@ -93,12 +95,12 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM)
 #pragma unroll
     for (int i = 0; i < 4; i++) a_row[i] = min(first_c + a_c + i * (BM / 4), group_c - 1) * p.R * p.S;
 
-    /* And of dy: elements b_l, b_l + 1, ... of every BK, for one pixel of dx. */
-    const int b_l = thread / BN * B_COPIES, b_column = thread % BN, b_pixel = first_pixel + b_column;
+    /* And of dy: elements b_l, b_l + 1, ... of every BK, for one pixel of dx; in a tile of 32 channels for two, half a tile apart. */
+    const int b_l = thread / LANES * B_COPIES, b_column = thread % LANES, b_pixel = first_pixel + b_column;
     const int n = b_pixel / image, i_h = b_pixel / cols % rows, i_w = b_pixel % cols;
     const float *b_from = dy + (n * p.K + group * group_k + period * PERIOD) * plane + i_h * p.Q + i_w;
     int left = terms - period * PERIOD * filter, position = first * BK % (PERIOD * filter); /* elements from this period on; where in the table we are */
-    int missing = b_pixel < pixels ? 0 : ALL;
+    int missing = b_pixel < pixels ? 0 : ALL, missing_too = 0;
     for (int i = 0; i < r.count; i++) {
       const int row = i_h + r.from - i * r.apart;
       if (row < 0 || row >= p.P) missing |= 1 << (r.first + i * r.step);
@@ -108,6 +110,17 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM)
       if (col < 0 || col >= p.Q) missing |= 1 << (p.R + s.first + i * s.step);
     }
     if (left < PERIOD * filter) missing |= 1 << LAST_PERIOD;
+    const float *b_too = b_from;
+    /* The same once more: a function for both would change the machine code of wider tiles, which is fast by luck of its registers (docs/05_gradients.md). */
+    if constexpr (TWO) {
+      const int too = b_pixel + THREADS, too_h = too / cols % rows, too_w = too % cols;
+      b_too = dy + (too / image * p.K + group * group_k + period * PERIOD) * plane + too_h * p.Q + too_w;
+      missing_too = too < pixels ? missing & 1 << LAST_PERIOD : ALL;
+      for (int i = 0; i < r.count; i++)
+        if (const int row = too_h + r.from - i * r.apart; row < 0 || row >= p.P) missing_too |= 1 << (r.first + i * r.step);
+      for (int i = 0; i < s.count; i++)
+        if (const int col = too_w + s.from - i * s.apart; col < 0 || col >= p.Q) missing_too |= 1 << (p.R + s.first + i * s.step);
+    }
     __syncthreads(); /* the table is there */
 
     /* As copy_part(), but filters by table, too: one of the two elements, of two channels. */
@@ -126,11 +139,22 @@ __global__ void __launch_bounds__(2 * BM, 256 / BM)
         ptx_cp_async<4>(b_to + 4 * 2 * i * BN, b_from + two[i].x, two[i].y & missing);
         ptx_cp_async<4>(b_to + 4 * (2 * i + 1) * BN, b_from + two[i].z, two[i].w & missing);
       }
+      if constexpr (TWO) {
+#pragma unroll
+        for (int i = 0; i < B_PART / 2; i++) {
+          ptx_cp_async<4>(b_to + 4 * (2 * i * BN + THREADS), b_too + two[i].x, two[i].y & missing_too);
+          ptx_cp_async<4>(b_to + 4 * ((2 * i + 1) * BN + THREADS), b_too + two[i].z, two[i].w & missing_too);
+        }
+      }
       if (part < PARTS - 1) return;
       position += BK;
       if (position == PERIOD * filter) {
         position = 0, left -= PERIOD * filter, b_from += PERIOD * plane, a_from += PERIOD * group_c * p.R * p.S;
         if (left < PERIOD * filter) missing |= left > 0 ? 1 << LAST_PERIOD : ALL;
+        if constexpr (TWO) {
+          b_too += PERIOD * plane;
+          if (left < PERIOD * filter) missing_too |= left > 0 ? 1 << LAST_PERIOD : ALL;
+        }
       }
     };
 
@@ -216,7 +240,7 @@ typedef struct instance {
   void (*kernel)(conv_problem p, int slice_steps, int first_h, const float *dy, const float *w, float *dx, float *parts);
 } instance;
 
-static const instance instances[] = {{64, dgrad_kernel<64>}, {128, dgrad_kernel<128>}};
+static const instance instances[] = {{32, dgrad_kernel<32>}, {64, dgrad_kernel<64>}, {128, dgrad_kernel<128>}};
 
 typedef struct gemm_plan {
   const instance *row;

@@ -33,7 +33,8 @@ typedef struct output {
 template <int BM, bool TABLES>
 static __device__ __forceinline__ void multiply(const conv_problem &p, int slice_steps, const float *__restrict__ x, const float *__restrict__ dy,
                                                 const output &out) {
-  constexpr int THREADS = 2 * BM, PITCH = BM + 4, FLOATS = BK * (PITCH + B_PITCH), LANES = THREADS / COPY_K, A_COPIES = BM / LANES, B_COPIES = BN / LANES;
+  constexpr int THREADS = 2 * BM, PITCH = BM + 4, FLOATS = BK * (PITCH + B_PITCH), LANES = THREADS / COPY_K, A_COPIES = BM / LANES, B_COPIES = BN / LANES,
+                AT_ONCE = B_COPIES < 8 ? B_COPIES : 8;
   static_assert(BM % WARP_M == 0 && BN % WARP_N == 0 && THREADS == BM / TM * (BN / TN), "a thread has TM x TN sums");
   extern __shared__ float4 shared[];
   float *buffers = (float *)shared;                                   /* two of: [BK][PITCH] of dy, [BK][B_PITCH] of the columns */
@@ -80,11 +81,14 @@ static __device__ __forceinline__ void multiply(const conv_problem &p, int slice
     const ptx_shared a_to = stage + 4 * (to + (row + my_l) * PITCH + my_lane), b_to = stage + 4 * (to + BK * PITCH + (row + my_l) * B_PITCH + my_lane);
     if constexpr (TABLES) {
       const int missing = pixels_left > 0 ? row_bits[out_p] | column_bits[out_q] | 1 << NO_COLUMN : -1;
-      int2 column[B_COPIES];
+#pragma unroll 1
+      for (int first = 0; first < B_COPIES; first += AT_ONCE) {
+        int2 column[AT_ONCE];
 #pragma unroll
-      for (int i = 0; i < B_COPIES; i++) column[i] = table[my_lane + i * LANES];
+        for (int i = 0; i < AT_ONCE; i++) column[i] = table[my_lane + (first + i) * LANES];
 #pragma unroll
-      for (int i = 0; i < B_COPIES; i++) ptx_cp_async<4>(b_to + 4 * i * LANES, b_from + column[i].x, column[i].y & missing);
+        for (int i = 0; i < AT_ONCE; i++) ptx_cp_async<4>(b_to + 4 * (first + i) * LANES, b_from + column[i].x, column[i].y & missing);
+      }
     } else {
       const unsigned h = out_p * p.stride_h - p.pad_top, w = out_q * p.stride_w - p.pad_left; /* negative: beyond any image */
 #pragma unroll 2
@@ -189,8 +193,8 @@ typedef struct instance {
   void (*kernel)(conv_problem p, int slice_steps, const float *x, const float *dy, output out);
 } instance;
 
-static const instance instances[] = {
-    {64, true, wgrad_kernel<64>}, {128, true, wgrad_kernel<128>}, {64, false, any_wgrad_kernel<64>}, {128, false, any_wgrad_kernel<128>}};
+static const instance instances[] = {{32, true, wgrad_kernel<32>},   {32, false, any_wgrad_kernel<32>}, {64, true, wgrad_kernel<64>},
+                                     {128, true, wgrad_kernel<128>}, {64, false, any_wgrad_kernel<64>}, {128, false, any_wgrad_kernel<128>}};
 
 typedef struct gemm_plan {
   const instance *row;

@@ -14,11 +14,13 @@ enum { PARTS = COPY_ROWS };
  * element zeros. */
 template <int BM, bool ROWS>
 static __device__ __forceinline__ void copy_part(gather &g, const float *w, const int *table, ptx_shared stage, int filter, int plane, int to, int part) {
-  constexpr int PITCH = BM + 4, B_COPIES = BK * (ROWS ? BN / 4 : BN) / (2 * BM), B_PART = B_COPIES / PARTS;
+  constexpr bool TWO = copies_two<BM, ROWS>;
+  constexpr int PITCH = BM + 4, B_COPIES = BK * (ROWS ? BN / 4 : BN) / (2 * BM) / (TWO ? 2 : 1), B_PART = B_COPIES / PARTS;
   const ptx_shared a_to = stage + 4 * (to + g.a_l * PITCH + g.a_k + part * (BM / PARTS)), b_to = stage + 4 * (to + BK * PITCH + g.b_l * BN + g.b_column);
   taps two[ROWS ? 1 : B_PART / 2];
   if constexpr (ROWS) {
-    if (part < B_COPIES) ptx_cp_async<16>(b_to + 4 * part * BN, g.b_from + part * plane, g.b_left <= part);
+#pragma unroll
+    for (int i = part; i < B_COPIES; i += PARTS) ptx_cp_async<16>(b_to + 4 * i * BN, g.b_from + i * plane, g.b_left <= i);
   } else {
 #pragma unroll
     for (int i = 0; i < B_PART / 2; i++) two[i] = *(const taps *)(table + 2 * (g.position + g.b_l + part * B_PART + 2 * i));
@@ -32,8 +34,13 @@ static __device__ __forceinline__ void copy_part(gather &g, const float *w, cons
       ptx_cp_async<4>(b_to + 4 * (part * B_PART + 2 * i) * BN, g.b_from + two[i].x, two[i].y & g.missing);
       ptx_cp_async<4>(b_to + 4 * (part * B_PART + 2 * i + 1) * BN, g.b_from + two[i].z, two[i].w & g.missing);
     }
+#pragma unroll
+    for (int i = 0; i < B_PART / 2 && TWO; i++) {
+      ptx_cp_async<4>(b_to + 4 * ((part * B_PART + 2 * i) * BN + 2 * BM), g.b_too + two[i].x, two[i].y & g.missing_too);
+      ptx_cp_async<4>(b_to + 4 * ((part * B_PART + 2 * i + 1) * BN + 2 * BM), g.b_too + two[i].z, two[i].w & g.missing_too);
+    }
   }
-  if (part == PARTS - 1) gather_next<ROWS>(g, filter, plane);
+  if (part == PARTS - 1) gather_next<ROWS, TWO>(g, filter, plane);
 }
 
 /* Which part is copied beside element l of a stage, if it is 0 to PARTS - 1. Looked up, at 3, 5, 7 and 9: the look-up's instructions are spread, too. Rows, of

@@ -1,4 +1,4 @@
-/* How the split products of this step (05f, 05i, 05k) are cut: tiles of 64 or of 128 rows, and their reduction in how many slices.
+/* How the split products of this step (05f, 05i, 05k) are cut: tiles of 32, 64 or 128 rows, and their reduction in how many slices.
  * `make cuts` compares its choice with all others. */
 #pragma once
 #include <cuda_runtime.h>
@@ -49,7 +49,7 @@ static inline double clocks_of(const matrix_product *g, const split *s, int mult
   }
   if (blocks == 0) return 0;
   const double most = ceil(blocks / multiprocessors);
-  double clocks = fmax(rounds_clocks(most, s->bm, step * steps / blocks, c->share), longest * step / c->share[s->bm / 64 - 1]);
+  double clocks = fmax(rounds_clocks(most, s->bm, step * steps / blocks, c->share), longest * step / share_of(s->bm / 64.0, c->share));
   clocks += c->block * s->bm / 64 * rounds_of(most, s->bm);
   if (parts > 0) clocks += c->launch + parts * (double)g->sums * sizeof(float) / ((g->scattered ? c->scattered : c->bytes) * multiprocessors);
   return clocks;
@@ -64,7 +64,8 @@ static inline int longest_of(const matrix_product *g) {
 
 static inline bool can_cut(const matrix_product *g, int bm, int slices) {
   const bool few = slices == 1 || (slices <= g->most_slices && longest_of(g) / slices >= LEAST_STEPS && slices * g->products * g->sums <= INT_MAX);
-  return few && (bm == 64 || (bm == 128 && g->rows > 64));
+  const int rest = g->rows % 64; /* with tiles of 64 rows the last would have so many */
+  return few && (bm == 64 || (bm == 128 && g->rows > 64) || (bm == 32 && rest > 0 && rest <= 32));
 }
 
 /* Into so many slices, or fewer: none is empty. */
@@ -81,7 +82,7 @@ static inline size_t split_bytes(const matrix_product *g, const split *s) {
 /* The cut that takes the fewest clocks. */
 static inline split split_for(const matrix_product *g, int multiprocessors, const prices *c) {
   split best = cut_into(g, 64, 1);
-  for (int bm = 64; bm <= 128; bm *= 2)
+  for (int bm = 32; bm <= 128; bm *= 2)
     for (int slices = 1; can_cut(g, bm, slices); slices++) {
       const split s = cut_into(g, bm, slices);
       if (clocks_of(g, &s, multiprocessors, c) < clocks_of(g, &best, multiprocessors, c)) best = s;

@@ -85,11 +85,12 @@ __global__ void __launch_bounds__(BLOCK, 1) recurrent_kernel(recurrent_layer lay
       __syncwarp();
     }
     float sum[ROWS / 2];
+    const unsigned long long begin = ptx_wgmma_descriptor(state, 16, PIECE, PTX_SWIZZLE_128);
+    ptx_wgmma_fence();
 #pragma unroll
     for (int j = 0; j < BLOCKS; j++) {
       const int step = group * BLOCKS + j; /* 16 of the state's units: a quarter of a piece */
-      const unsigned long long b = ptx_wgmma_descriptor(state + step / 4 * PIECE + step % 4 * 32, 16, PIECE, PTX_SWIZZLE_128);
-      ptx_wgmma_fence();
+      const unsigned long long b = begin + (step / 4 * PIECE + step % 4 * 32) / 16;
       if (j == 0) ptx_wgmma_m64n8k16_registers<0, 0>(sum, a[j], b);
       else ptx_wgmma_m64n8k16_registers<0, 1>(sum, a[j], b);
     }
