@@ -225,7 +225,7 @@ static matrix_product product_of(const conv_problem *p) {
                       .lengths = 0,
                       .steps = {},
                       .looked_up = true,
-                      .scattered = true};
+                      .scattered = p->stride_h > 1 || p->stride_w > 1};
   for (int r = 1; r <= rows.most; r++)
     for (int c = 1; c <= cols.most; c++) {
       if (rows.with[r] == 0 || cols.with[c] == 0) continue;

@@ -8,17 +8,28 @@ extern const conv_kernel winograd_fprop, winograd_dgrad, winograd4_fprop, winogr
 
 extern bool stream_pays(const conv_problem *p, int multiprocessors);
 
-/* A patch with enough channels to be worth its transforms, and enough filters to serve. Winograd has no error bound unless data are random. */
-static bool winograd_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  (void)device;
-  const int channels = p->C / p->groups, filters = p->K / p->groups, least = pass == PASS_FPROP && p->groups > 1 ? 16 : 64;
-  return random && channels >= least && filters >= least;
+/* Products of channels and filters for each number that a patch's transforms read or write: patches with enough of them are worth their transforms. 32 for 64 to 64. */
+static double products_a_number(const conv_problem *p) {
+  const double channels = p->C / p->groups, filters = p->K / p->groups;
+  return channels * filters / (channels + filters);
 }
 
-/* Of a gradient, and patches enough (of 4 x 4 outputs) to be worth 36 numbers for each 9 of dw, which are written and read. */
+/* Winograd has no error bound unless data are random. */
+static bool winograd_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)device;
+  const int channels = p->C / p->groups, filters = p->K / p->groups;
+  if (p->groups > 1) return random && channels >= (pass == PASS_FPROP ? 16 : 64) && filters >= (pass == PASS_FPROP ? 16 : 64);
+  return random && products_a_number(p) >= 16;
+}
+
+/* Of a gradient, and patches enough (of 4 x 4 outputs) to be worth 36 numbers for each 9 of dw, which are written and read. Less than 64 channels and filters have to stay in the L2
+ * cache, 36 numbers for 16 of x and of dy. */
 static bool winograd_wgrad_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  const double patches = (double)p->N * ((p->P + 3) / 4) * ((p->Q + 3) / 4);
-  return winograd_pays(p, pass, device, random) && patches >= 32;
+  const int channels = p->C / p->groups, filters = p->K / p->groups;
+  const double patches = (double)p->N * ((p->P + 3) / 4) * ((p->Q + 3) / 4), bytes = patches * 36 * sizeof(float) * (p->C + p->K);
+  const bool many = channels >= 64 && filters >= 64, stay = p->groups == 1 && products_a_number(p) >= 20 && bytes <= (double)device->l2_bytes;
+  (void)pass;
+  return random && patches >= 32 && (many || stay);
 }
 
 /* Rounds of tiles that do not come out even; tiles that are many and short; groups. */
@@ -31,15 +42,16 @@ static const conv_kernel *const kernels[] = {&im2col_fprop,   &implicit_fprop,  
                                              &stream_fprop,   &col2im_dgrad,    &classes_dgrad,       &few_dgrad,     &pixels_wgrad,    &winograd_fprop,
                                              &winograd_dgrad, &winograd4_fprop, &winograd4_dgrad,     &winograd_wgrad};
 static const conv_choice rule[] = {
-    {&winograd4_fprop, winograd_pays, "3x3, 64 channels and 64 filters or more (with groups 16), random data"},
+    {&winograd4_fprop, winograd_pays, "3x3, channels x filters at least 16 times channels + filters (with groups 16 of each), random data"},
     {&stream_fprop, stays, "64 x 128 tiles, one a multiprocessor, fill less than 90 % of their rounds; or 8 rounds of tiles of a few stages; or groups"},
     {&split_fprop, NULL, "else"},
     {&register_tile_fprop, NULL, "where 05f cannot"},
-    {&winograd4_dgrad, winograd_pays, "3x3, 64 channels and 64 filters or more, random data"},
+    {&winograd4_dgrad, winograd_pays, "3x3, channels x filters at least 16 times channels + filters (with groups 64 of each), random data"},
     {&few_dgrad, NULL, "at most 4 channels a group"},
     {&classes_dgrad, NULL, "else"},
     {&col2im_dgrad, NULL, "where 05i cannot"},
-    {&winograd_wgrad, winograd_wgrad_pays, "3x3, 64 channels and 64 filters or more, 32 patches of 4 x 4 or more, random data"},
+    {&winograd_wgrad, winograd_wgrad_pays,
+     "3x3, 64 channels and 64 filters or more, or channels x filters at least 20 times their sum and all in L2; 32 patches of 4 x 4 or more, random data"},
     {&pixels_wgrad, NULL, "else"},
 };
 const conv_step step_05 = {

@@ -1,7 +1,8 @@
 /* The search for cuDNN's best plan.
  *
  * First what cuDNN itself proposes: every plan of the heuristic modes A, B and FALLBACK, and every usable engine with default knobs. Then
- * the knobs of the fastest engines (cudnn_sweep.c). Plans and seconds are limited; what was known but not reached is counted. */
+ * the knobs of the fastest engines (cudnn_sweep.c). Plans and seconds are limited, but for the first LEAST_PLANS; what was known but not reached is
+ * counted. */
 #include "common/cudnn/cudnn_api.h"
 
 #ifdef HAVE_CUDNN
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { FINALISTS = 12, LIST = 95 };
+enum { FINALISTS = 12, LIST = 95, LEAST_PLANS = 32 };
 static const double listing_share = 0.7; /* of plans and seconds; the rest is the sweep's */
 static const double warm_up_seconds = 0.05;
 
@@ -91,6 +92,11 @@ static int select_jobs(plan_search *s, const proposal *list, int count, build_jo
   return selected;
 }
 
+int search_tried(const plan_search *s) { return s->counts.timed + s->counts.failed + s->counts.not_capturable; }
+
+/* Seconds run out where every plan is compiled at run time: the first few are tried whatever it takes, or a short search would have picked none of them. */
+static bool enough(const plan_search *s, double second) { return search_clock() >= second && search_tried(s) >= LEAST_PLANS; }
+
 /* Times a built plan. Returns true if it was entered. */
 static bool enter(plan_search *s, const build_job *job, double give_up_us) {
   tried_plan *entry = room_for_one(s);
@@ -132,7 +138,7 @@ int search_try(plan_search *s, const proposal *list, int count, double give_up_u
       s->counts.slowest_build = jobs[i].seconds;
       config_print(&jobs[i].config, s->bench->task->layout, s->counts.slowest_tag);
     }
-    if (jobs[i].built && s->deadline > 0 && search_clock() >= s->deadline) {
+    if (jobs[i].built && s->deadline > 0 && enough(s, s->deadline)) {
       s->counts.cut++; /* one launch can take seconds */
     } else if (jobs[i].built) {
       kept = enter(s, &jobs[i], give_up_us);
@@ -176,9 +182,7 @@ search_limit search_limit_of(const plan_search *s, double share) {
   return (search_limit){.plans = (int)(share * s->options.most_plans), .second = s->start + share * s->options.most_seconds};
 }
 
-int search_tried(const plan_search *s) { return s->counts.timed + s->counts.failed + s->counts.not_capturable; }
-
-bool search_reached(const plan_search *s, search_limit l) { return s->lost || search_tried(s) >= l.plans || search_clock() >= l.second; }
+bool search_reached(const plan_search *s, search_limit l) { return s->lost || search_tried(s) >= l.plans || enough(s, l.second); }
 
 /* ---------------------------------------------------------------- what cuDNN proposes */
 
