@@ -36,7 +36,7 @@ static cut *add(cut_trial *t, const matrix_product *g, int bm, int slices) {
 
 /* Every number of slices up to 16, then in steps of a fifth; and those that give every multiprocessor 1 to 8 blocks. */
 static void add_all(cut_trial *t, const matrix_product *g) {
-  for (int bm = 64; bm <= 128; bm *= 2) {
+  for (int bm = 32; bm <= 128; bm *= 2) {
     double tiles = 0;
     for (int i = 0; i < g->lengths; i++) tiles += (double)g->count[i] * (double)((g->columns + BN - 1) / BN) * g->groups * ((g->rows + bm - 1) / bm);
     for (int slices = 1; can_cut(g, bm, slices); slices += slices < 16 ? 1 : slices / 5) add(t, g, bm, slices);
