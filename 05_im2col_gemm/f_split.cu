@@ -9,7 +9,7 @@
  * Order:    the slices are added first to last, whichever was done first: the same sums in every run, to the bit. Atomic additions are not.
  * Model:    how many slices, and tiles of 32, 64 or 128 filters, is decided by split_for() in split.h: it estimates the clocks of the fullest multiprocessor,
  *           and those of writing, reading and adding the slices, for each choice, and takes the least.
- * Few:      filters, up to 32, or up to 32 in the last tile: tiles of 32 compute nothing for rows that are not there. A block has two warps then, and a thread copies for two pixels.
+ * Few:      up to 32 filters are half of a tile of 64, or less, and the rest of it computes nothing. Then there are tiles of 32, by two warps, of which a thread copies for two pixels.
  * Sizes:    R + S up to 30, as in 05d.
  * Passes:   fprop. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>

@@ -64,8 +64,7 @@ static inline int longest_of(const matrix_product *g) {
 
 static inline bool can_cut(const matrix_product *g, int bm, int slices) {
   const bool few = slices == 1 || (slices <= g->most_slices && longest_of(g) / slices >= LEAST_STEPS && slices * g->products * g->sums <= INT_MAX);
-  const int rest = g->rows % 64; /* with tiles of 64 rows the last would have so many */
-  return few && (bm == 64 || (bm == 128 && g->rows > 64) || (bm == 32 && rest > 0 && rest <= 32));
+  return few && (bm == 64 || (bm == 128 && g->rows > 64) || (bm == 32 && g->rows <= 32));
 }
 
 /* Into so many slices, or fewer: none is empty. */

@@ -47,7 +47,6 @@ template <int BLOCKS>
 __global__ void __launch_bounds__(BLOCK, 1) recurrent_kernel(recurrent_layer layer, const __half *__restrict__ u, const __half *__restrict__ first,
                                                              const __half *__restrict__ z, __half *__restrict__ h) {
   constexpr int HIDDEN = BLOCKS * WGMMA_M, STATE = BLOCKS * PIECE;
-  constexpr int CHAINS = BLOCKS > 1 ? 2 : 1;                /* products that add to the same sums wait for each other: to two in turn */
   extern __shared__ __align__(1024) unsigned char shared[]; /* two states */
   __shared__ float sums[2][WARPGROUPS][ROWS][WGMMA_M + 4];  /* of steps in turn; + 4: for the banks */
   __shared__ unsigned long long barriers[4];                /* a state has come; everyone has read one */
@@ -85,21 +84,20 @@ __global__ void __launch_bounds__(BLOCK, 1) recurrent_kernel(recurrent_layer lay
       ptx_fence_proxy_async(); /* what threads have stored, for wgmma */
       __syncwarp();
     }
-    float sum[CHAINS][ROWS / 2];
+    float sum[ROWS / 2];
     const unsigned long long begin = ptx_wgmma_descriptor(state, 16, PIECE, PTX_SWIZZLE_128);
     ptx_wgmma_fence();
 #pragma unroll
     for (int j = 0; j < BLOCKS; j++) {
       const int step = group * BLOCKS + j; /* 16 of the state's units: a quarter of a piece */
       const unsigned long long b = begin + (step / 4 * PIECE + step % 4 * 32) / 16;
-      if (j < CHAINS) ptx_wgmma_m64n8k16_registers<0, 0>(sum[j % CHAINS], a[j], b);
-      else ptx_wgmma_m64n8k16_registers<0, 1>(sum[j % CHAINS], a[j], b);
+      if (j == 0) ptx_wgmma_m64n8k16_registers<0, 0>(sum, a[j], b);
+      else ptx_wgmma_m64n8k16_registers<0, 1>(sum, a[j], b);
     }
     ptx_wgmma_commit();
     ptx_wgmma_wait<0>();
 #pragma unroll
-    for (int i = 0; i < ROWS / 2; i++)
-      sums[t % 2][group][lane % 4 * 2 + i % 2][threadIdx.x / 32 % 4 * 16 + lane / 4 + i / 2 * 8] = sum[0][i] + (CHAINS > 1 ? sum[CHAINS - 1][i] : 0);
+    for (int i = 0; i < ROWS / 2; i++) sums[t % 2][group][lane % 4 * 2 + i % 2][threadIdx.x / 32 % 4 * 16 + lane / 4 + i / 2 * 8] = sum[i];
     __syncthreads(); /* sums are there; and everyone here has read the state */
     if (threadIdx.x == 0 && t > 0 && t + 2 < layer.steps) ptx_mbarrier_arrive_expect_tx(full + 8 * (t % 2), BLOCKS * sent); /* for the one after the next */
     float value = __half2float(from_input);
