@@ -92,7 +92,7 @@ sub plain_ptx {
     return join "\n", $head, sort @functions;
 }
 
-# The code and the constants in an ELF file of a GPU, in any order: what a launch passes (bank 0) is no constant.
+# Code and constants in an ELF file of a GPU, a part each: what a launch passes (bank 0) is no constant.
 sub machine_code {
     my ($elf) = @_;
     my ($at) = unpack '@40 Q<', $elf;
@@ -103,7 +103,15 @@ sub machine_code {
         my $name = unpack "\@@{[$sections[$names][4] + $s->[0]]} Z*", $elf;
         push @parts, substr $elf, $s->[4], $s->[5] if $name =~ /^\.text\./ || $name =~ /^\.nv\.(constant[1-9]|global\.init)/;
     }
-    return join '|', map { length($_) . ":$_" } sort @parts;
+    return @parts;
+}
+
+# Every part is there still; others may have come, such as a tile of another size.
+sub has_all {
+    my ($old, $new) = @_;
+    my %there;
+    $there{$_}++ for @$new;
+    return @$old && !(grep { --($there{$_} //= 0) < 0 } @$old) ? 1 : 0;
 }
 
 # 1: the same machine code; 0: not; undef: it cannot be compared.
@@ -125,7 +133,7 @@ sub same_code {
     return 1 if plain_ptx($done[0]) eq plain_ptx($done[1]);
     @done = both("$old $compile -cubin -arch=sm_$arch -o $out[0] '$old_file' && cat $out[0]", "$compile -cubin -arch=sm_$arch -o $out[1] '$new_file' && cat $out[1]");
     return undef if grep { !defined } @done;
-    return machine_code($done[0]) eq machine_code($done[1]) ? 1 : 0;
+    return has_all([machine_code($done[0])], [machine_code($done[1])]);
 }
 
 # ---------------------------------------------------------------- rows
