@@ -78,10 +78,10 @@ static inline size_t split_bytes(const matrix_product *g, const split *s) {
   return s->slices > 1 ? (size_t)(s->slices * g->products * g->sums) * sizeof(float) : 0;
 }
 
-/* The cut that takes the fewest clocks. */
-static inline split split_for(const matrix_product *g, int multiprocessors, const prices *c) {
+/* The cut that takes the fewest clocks, with tiles of `lowest` rows or more. */
+static inline split split_for(const matrix_product *g, int multiprocessors, const prices *c, int lowest = 32) {
   split best = cut_into(g, 64, 1);
-  for (int bm = 32; bm <= 128; bm *= 2)
+  for (int bm = lowest; bm <= 128; bm *= 2)
     for (int slices = 1; can_cut(g, bm, slices); slices++) {
       const split s = cut_into(g, bm, slices);
       if (clocks_of(g, &s, multiprocessors, c) < clocks_of(g, &best, multiprocessors, c)) best = s;

@@ -46,7 +46,7 @@ my ($few_channels, $few_filters, $one_bank) = qw(mb1ic2ih56oc32oh56kh3ph1 mb1ic3
 my @requests = (
     ['fprop', $one_bank, '01a'], ['fprop', $few_channels, '02a'], ['dgrad', $few_filters, qw(01a 02a)], ['wgrad', $few_channels, '01a'], ['wgrad', $few_filters, qw(02a 02b)],
     ['fprop', $rows_of_first, qw(02a 03a 03b 03c 03d)],
-    map { ['dgrad', $_, '05i'] } qw(mb2ic64ih28oc64oh28kh3ph1 mb2ic64ih28oc64oh14kh3sh2ph1 mb2ic64ih28oc64oh14kh1sh2),
+    map { ['dgrad', $_, '05i'] } qw(mb2ic64ih28oc16oh28kh3ph1 mb2ic64ih28oc64oh14kh3sh2ph1 mb2ic64ih28oc64oh14kh1sh2),
 );
 # The same of global memory alone, beside ncu's: fewer channels, filters and images than the first layer's, but so many that the words of a request lie in the
 # same banks. Of one image of 56 x 56 pixels 100 blocks are spread over all places of a row.

@@ -65,7 +65,9 @@ static bool was_tried(const cut_trial *t, const matrix_product *g, int bm, int s
 }
 
 static double loss_with(const cut_trial *t, const matrix_product *g, const prices *prices_now, cut *choice) {
-  const split s = split_for(g, t->multiprocessors, prices_now);
+  int lowest = 128;
+  for (int i = 0; i < t->count; i++) lowest = t->cuts[i].bm < lowest ? t->cuts[i].bm : lowest;
+  const split s = split_for(g, t->multiprocessors, prices_now, lowest); /* of heights that were timed: older files have no tiles of 32 rows */
   const cut *nearest = NULL;
   double best = INFINITY, distance = log(1.2);
   for (int i = 0; i < t->count; i++) {
