@@ -22,8 +22,8 @@ for main in [0-9][0-9]_*/main.c; do
   step=${main%%_*}
   [ "$step" = 00 ] || [ "$step" = 07 ] && continue # 07: kernels for channels in eights, below
   # By nasty, random shapes and edges: the laptop suite's larger ones take long, and show no more.
-  shapes=100 shuffled=30
-  [ "$step" = 05 ] && shapes=40 shuffled=12
+  shapes=60 shuffled=20
+  [ "$step" = 05 ] && shapes=30 shuffled=10
   drawn_for=()
   [ "$step" = 06 ] && shapes=12 shuffled=6 drawn_for=(--kernel 06p,06q,06r) # each, as they can do hardly any problem that is drawn for all kernels
   clean "$step" "the nasty list" --suite nasty
@@ -35,7 +35,7 @@ done
 # Kernels that cut their work by the number of multiprocessors: blocks with several tiles, with parts of tiles, with one tile.
 for sms in 1 16 132; do
   EMU_SMS=$sms clean 05 "$sms multiprocessors" --random 8 --seed 7
-  EMU_SMS=$sms clean 05 "$sms multiprocessors, 05g" --random 30 --seed 7 --pass fprop --kernel 05g
+  EMU_SMS=$sms clean 05 "$sms multiprocessors, 05g" --random 15 --seed 7 --pass fprop --kernel 05g
 done
 
 clean 04 "planes" --suite tests/planes --kernel 04b,04c,04d,04e # 04a and 04j see the others

@@ -38,20 +38,20 @@ for main in [0-9][0-9]_*/main.c; do
     verified "$step" "on the laptop suite" --suite laptop
     verified "$step" "where the last windows see nothing but padding" --suite tests/end_padding
   fi
-  random=(--random 100)
+  random=(--random 60)
   [ "$step" = 06 ] && random=(--random 30 --kernel 06p,06q,06r) # they can do hardly any problem that is drawn for all kernels: drawn for them
   [ "$step" = 07 ] && random=(--random 20 --kernel 07a,07b,07c)
   verified "$step" "on ${random[1]} random shapes" "${random[@]}" --seed 1
   verified "$step" "on ${random[1]} random shapes, integers only" "${random[@]}" --seed 2 --exact
-  shapes=6 # every other one is a picture, a depthwise layer, 3x3 or 1x1: they are what steps 04 and 06 are for, and take others long
-  case $step in 04 | 06) shapes=12 ;; esac
+  shapes=5 # every other one is a picture, a depthwise layer, 3x3 or 1x1: they are what steps 04 and 06 are for, and take others long
+  case $step in 04 | 06) shapes=9 ;; esac
   for kernel in $("$B/$step" --help | awk '/^kernels:/ { on = 1; next } /^default shape:/ { on = 0 } on && !seen[$1]++ { print $1 }'); do
     [ "$kernel" = 06w ] && shapes=4 # for each of three rows, and in all passes
     verified "$step" "$kernel on $shapes random shapes that it can do" --random "$shapes" --seed 3 --kernel "$kernel"
     verified "$step" "$kernel on $shapes of them, integers only" --random "$shapes" --seed 4 --kernel "$kernel" --exact
   done
   if [ "$step" != 00 ] && [ "${B##*/}" = emu ]; then
-    for seed in 1 2; do EMU_SEED=$seed verified "$step" "in a shuffled order of blocks and lanes ($seed)" "${random[@]}" --random 30 --seed $((10 + seed)); done
+    for seed in 1 2; do EMU_SEED=$seed verified "$step" "in a shuffled order of blocks and lanes ($seed)" "${random[@]}" --random 15 --seed $((10 + seed)); done
   fi
 done
 
