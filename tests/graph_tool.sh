@@ -22,6 +22,7 @@ refused() { # LINE ARGUMENTS...
 }
 says '  2  pointwise g16mb2ic16ih14oc16oh14kh1+bias+relu  by pointwise: exact on integers' '  3  mb2ic16ih14oc8oh14kh3ph1' 'off by' -- mb2ic8ih14oc16kh3ph1+bias+relu mb2ic16ih14oc8kh3ph1
 says 'max-pool g32mb2ic32ih14oc32oh7kh3sh2ph1  by max-pool: exact' '+residual+relu6  by pointwise: exact' -- --dtype fp16 g32mb2ic32ih14oc32kh3ph1+bias pool:g32mb2ic32ih14oc32oh7kh3sh2ph1 g32mb2ic32ih7oc32kh3ph1+residual=2+relu6
+says 'max-pool g12mb2ic12ih9oc12oh5kh3sh2ph1  by max-pool: exact' -- --dtype fp16 pool:g12mb2ic12ih9oc12oh5kh3sh2ph1
 says 'not compared on integers: ' 'off by' -- mb2ic8ih14oc16kh3ph1+gelu
 refused 'graph: expected operations (see --help), got ""'
 refused 'OPERATION: expected scale, bias, residual and one of relu, relu6, gelu, silu, each once, got "relx"' mb2ic8ih14oc16kh3ph1+bias+relx

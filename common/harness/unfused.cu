@@ -74,6 +74,34 @@ template <class T, bool NHWC> __global__ void __launch_bounds__(THREADS) max_poo
   store(&y[i], most);
 }
 
+/* Halves whose channels come in eights, NHWC. */
+__global__ void __launch_bounds__(THREADS) max_pool_chunks_kernel(int count, int chunks, conv_problem p, const uint4 *x, uint4 *y) {
+  const int i = blockIdx.x * THREADS + threadIdx.x;
+  if (i >= count) return;
+  const int chunk = i % chunks, pixel = i / chunks, row = pixel / p.Q % p.P, n = pixel / p.Q / p.P;
+  const int first_h = row * p.stride_h - p.pad_top, first_w = pixel % p.Q * p.stride_w - p.pad_left;
+  __half2 most[4];
+#pragma unroll
+  for (int j = 0; j < 4; j++) most[j] = __half2half2(__ushort_as_half(0xfc00)); /* minus infinity */
+  for (int r = 0; r < p.R; r++) {
+    const int h = first_h + r * p.dil_h;
+    if (h < 0 || h >= p.H) continue;
+    const uint4 *from = x + ((int64_t)n * p.H + h) * p.W * chunks + chunk;
+#pragma unroll 3
+    for (int s = 0; s < p.S; s++) {
+      const int w = first_w + s * p.dil_w;
+      if (w < 0 || w >= p.W) continue;
+      const uint4 values = from[(int64_t)w * chunks];
+#pragma unroll
+      for (int j = 0; j < 4; j++) most[j] = __hmax2(most[j], ((const __half2 *)&values)[j]);
+    }
+  }
+  uint4 results;
+#pragma unroll
+  for (int j = 0; j < 4; j++) ((__half2 *)&results)[j] = most[j];
+  y[i] = results;
+}
+
 /* ---------------------------------------------------------------- host */
 
 static const char *plan_pointwise(const conv_operation *o, const conv_device *device, conv_plan *plan) {
@@ -105,8 +133,10 @@ template <class T, bool NHWC> static cudaError_t launch_pointwise(const conv_pla
 
 template <class T, bool NHWC> static cudaError_t launch_max_pool(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const conv_problem *p = &plan->operation.problem;
-  const int64_t count = problem_y_count(p);
-  max_pool_kernel<T, NHWC><<<(unsigned)((count + THREADS - 1) / THREADS), THREADS, 0, stream>>>(count, *p, (const T *)b->x, (T *)b->y);
+  const int64_t count = problem_y_count(p), chunks = count / 8;
+  if (NHWC && sizeof(T) == 2 && p->K % 8 == 0 && chunks <= INT_MAX - THREADS)
+    max_pool_chunks_kernel<<<(unsigned)((chunks + THREADS - 1) / THREADS), THREADS, 0, stream>>>((int)chunks, p->K / 8, *p, (const uint4 *)b->x, (uint4 *)b->y);
+  else max_pool_kernel<T, NHWC><<<(unsigned)((count + THREADS - 1) / THREADS), THREADS, 0, stream>>>(count, *p, (const T *)b->x, (T *)b->y);
   return cudaGetLastError();
 }
 
