@@ -23,6 +23,8 @@ ok $? 'counted for an H200, whatever is emulated'
 says 'rows that strips share are counted' 'by 07h' '6.2 % of them twice'
 "$fusion" mb1ic64ih8oc64kh1+bias+relu >"$out" 2>&1
 says 'an epilogue' '07c' 'nothing is computed twice'
+"$fusion" --bare mb1ic64ih8oc64kh1+bias+residual+relu >"$out" 2>&1 && ! grep -q WRONG "$out"
+ok $? 'an epilogue, beside none'
 "$fusion" >"$out" 2>&1
 ok $? 'the list'
 [ "$(grep -c '  \(yes\|no\)  *mb' "$out")" -eq $((3 * $(grep -c '^[^#]' 07_fusion/chains.txt))) ]

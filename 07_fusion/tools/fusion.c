@@ -24,7 +24,7 @@ static const char help_text[] =
     "  --images N,.. how many each has (default: 1,32,256)\n"
     "  --seconds S   of a search of cuDNN's plans for one operation (default: 10)\n"
     "  --no-cudnn    time our two ways only\n"
-    "  --bare        time each operation also without its epilogue, in turns\n"
+    "  --bare        time it in turns without epilogues, in place of a kernel for each operation\n"
     "  --no-time     count only\n"
     "  --csv FILE    a row for each chain\n"
     "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
