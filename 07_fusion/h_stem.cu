@@ -21,7 +21,9 @@
 #include "common/harness/chain.h"
 #include "common/harness/launch.h"
 
-static constexpr int KEPT = 3 /* rows */, MOST_STAGES = 4;
+static constexpr int BLOCK = 2 * CONSUMERS * THREADS, MOST_STAGES = 4, RAWS = 2 /* a consumer's */;
+static constexpr int PAIRS_MADE = 4 /* and 5 */, MY_TURN = 6 /* and 7: barriers of a producer's, and of the consumers' turns */;
+static constexpr unsigned LOWEST = 0xfc00fc00; /* twice minus infinity */
 
 /* Strips of `length` pooled rows, `each` to an image; `rows`, `columns`: pooled, of an image. */
 typedef struct strip_cut {
@@ -30,122 +32,182 @@ typedef struct strip_cut {
   int length, strips, rows, columns, stages;
 } strip_cut;
 
-/* Where a consumer's walk is: pooled row k of image n. The first tile of a strip is the one above it, for the row that is kept. */
-typedef struct strip {
-  int n, first;
-} strip;
+/* Where a consumer's walk is: which of a block's pairs of strips, and which tile of its strip. The first is the one above it, for the row that is kept. */
+typedef struct walk {
+  int pair, step;
+} walk;
 
-static __device__ __forceinline__ strip strip_at(const strip_cut &t, int i) {
-  const int n = divide(i, t.each);
-  return {n, (i - n * t.each.by) * t.length};
+static __device__ __forceinline__ bool goes_on(const strip_cut &t, const walk &at) { return at.pair * CONSUMERS < t.strips; }
+static __device__ __forceinline__ walk next_of(const strip_cut &t, const walk &at) {
+  return at.step < t.length ? walk{at.pair, at.step + 1} : walk{at.pair + (int)gridDim.x, 0};
 }
 
-/* The tile of two rows of the convolution that pooled row k needs; some tile, where there is none. */
-static __device__ __forceinline__ int tile_of_row(const strip_cut &t, const strip &s, int k) {
-  return s.n * t.steps.in.by_p.by + min(max(k, 0), t.steps.in.by_p.by - 1);
+/* Pooled row k of image n; k may lie outside of it. */
+typedef struct pooled_row {
+  int n, k;
+} pooled_row;
+
+static __device__ __forceinline__ pooled_row row_at(const strip_cut &t, const walk &at, int consumer) {
+  const int i = min(at.pair * CONSUMERS + consumer, t.strips - 1), n = divide(i, t.each);
+  return {n, (i - n * t.each.by) * t.length - 1 + at.step};
 }
 
-/* By a consumer: pooled row k, eight channels of a pixel at a time, out of the rows that are there. */
-template <int N>
-static __device__ __forceinline__ void pool_row(const conv_problem &p, const strip_cut &t, const unsigned char *rows, int n, int k, __half *y) {
-  const __half2 lowest = __half2half2(__ushort_as_half(0xfc00)); /* minus infinity */
+/* The tile of two rows of the convolution that a pooled row needs; some tile, where there is none. */
+static __device__ __forceinline__ int tile_of(const strip_cut &t, const pooled_row &row) {
+  return row.n * t.steps.in.by_p.by + min(max(row.k, 0), t.steps.in.by_p.by - 1);
+}
+
+/* Positions of pooled pixels that a consumer makes of N of the convolution: whole boxes of eight. */
+static __host__ __device__ constexpr int pooled(int n) { return (n / 8 + 1) / 2 * 8; }
+
+static __device__ __forceinline__ __half2 halves_of(unsigned word) {
+  __half2 halves;
+  memcpy((void *)&halves, &word, sizeof word);
+  return halves;
+}
+static __device__ __forceinline__ unsigned word_of(__half2 halves) {
+  unsigned word;
+  memcpy(&word, &halves, sizeof word);
+  return word;
+}
+static __device__ __forceinline__ unsigned largest(unsigned a, unsigned b) { return word_of(__hmax2(halves_of(a), halves_of(b))); }
+static __device__ __forceinline__ unsigned limited(unsigned v, const finish &f) { return word_of(__hmin2_nan(__hmax2_nan(halves_of(v), f.low), f.high)); }
+
+/* Two neighbouring pixels of a channel, but for the limits: the largest of limited values is the limited largest. */
+static __device__ __forceinline__ unsigned scaled(float2 sum, float scale, float bias) {
+  return two_halves(fmaf(sum.x, scale, bias), fmaf(sum.y, scale, bias));
+}
+
+/* Of three neighbouring columns the largest, to shared memory: [pooled pixel][64 channels], swizzled. A thread has the pair of pixels in the middle and on the right; the one on the
+ * left is the right one of the thread before it, or of the fourth thread's pair before. */
+template <int N> static __device__ __forceinline__ void pool_columns(const unsigned (&rows)[N / 4], int columns, const finish &f, ptx_shared box) {
+  const int lane = threadIdx.x % 32, t = lane % 4, before = (lane & ~3) + (t + 3) % 4;
+  unsigned most[pooled(N) / 4], last = LOWEST; /* word j: pooled pixel 4 j + t, both channels */
+#pragma unroll
+  for (int j = 0; j < N / 8; j++) {
+    const int column = 8 * j + 2 * t;
+    unsigned middle = __byte_perm(rows[2 * j], rows[2 * j + 1], 0x5410), right = __byte_perm(rows[2 * j], rows[2 * j + 1], 0x7632);
+    if (8 * j + 8 > columns) middle = column < columns ? middle : LOWEST, right = column + 1 < columns ? right : LOWEST;
+    const unsigned left = __shfl_sync(0xffffffffu, t == 3 ? last : right, before);
+    most[j] = limited(largest(largest(middle, right), left), f);
+    last = right;
+  }
+  if (N / 8 % 2 == 1) most[N / 8] = LOWEST;
+  /* A matrix of 8 x 8 takes pixels t and t + 4 of a thread as neighbours: so its rows lie in this order. */
+  const int pixel = lane % 8 / 2 + lane % 2 * 4, chunk = 2 * (threadIdx.x / 32 % 4) + lane / 8 % 2;
+#pragma unroll
+  for (int j = 0; j < pooled(N) / 4; j += 4) {
+    unsigned part[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      if (j + i / 2 * 2 < pooled(N) / 4) part[i] = __byte_perm(most[j + i / 2 * 2], most[j + i / 2 * 2 + 1], i % 2 ? 0x7632 : 0x5410);
+    if (j + 2 < pooled(N) / 4) ptx_stmatrix_x4_trans(box + swizzled(4 * j + lane / 16 * 8 + pixel, chunk), part);
+    else ptx_stmatrix_x2_trans(box + swizzled(4 * j + pixel, chunk), *(unsigned(*)[2])part);
+  }
+}
+
+/* By a consumer: pooled row k of image n. */
+static __device__ __forceinline__ void store_row(const conv_problem &p, const strip_cut &t, const unsigned char *box, int n, int k, __half *y) {
   for (int i = threadIdx.x % THREADS; i < t.columns * CHUNKS; i += THREADS) {
     const int q = i / CHUNKS, chunk = i % CHUNKS;
-    if (chunk * CHUNK >= p.K) continue;
-    __half2 most[CHUNK / 2] = {lowest, lowest, lowest, lowest};
-    for (int row = max(2 * k - 1, 0); row <= min(2 * k + 1, p.P - 1); row++)
-      for (int column = max(2 * q - 1, 0); column <= min(2 * q + 1, p.Q - 1); column++) {
-        const uint4 eight = *(const uint4 *)(rows + row % KEPT * N * ROW + swizzled(column, chunk));
-        const unsigned words[4] = {eight.x, eight.y, eight.z, eight.w};
-#pragma unroll
-        for (int j = 0; j < CHUNK / 2; j++)
-          most[j] = __hmax2(most[j], __halves2half2(__ushort_as_half((unsigned short)words[j]), __ushort_as_half((unsigned short)(words[j] >> 16))));
-      }
-    unsigned words[4];
-#pragma unroll
-    for (int j = 0; j < CHUNK / 2; j++) words[j] = __half_as_ushort(__low2half(most[j])) | (unsigned)__half_as_ushort(__high2half(most[j])) << 16;
-    *(uint4 *)(y + (((int64_t)n * t.rows + k) * t.columns + q) * p.K + chunk * CHUNK) = make_uint4(words[0], words[1], words[2], words[3]);
+    if (chunk * CHUNK < p.K) *(uint4 *)(y + (((int64_t)n * t.rows + k) * t.columns + q) * p.K + chunk * CHUNK) = *(const uint4 *)(box + swizzled(q, chunk));
   }
   __syncwarp();
 }
 
 /* N: positions of a product. */
 template <int N>
-__global__ void __launch_bounds__((1 + CONSUMERS) * THREADS, 1)
+__global__ void __launch_bounds__(BLOCK, 1)
     stem_kernel(conv_problem p, strip_cut t, finish f, const __half *__restrict__ x, const __half *__restrict__ w, __half *__restrict__ y) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  __shared__ unsigned long long barriers[2 * MOST_STAGES + RAW_STAGES];
+  __shared__ unsigned long long barriers[2 * MOST_STAGES + CONSUMERS * RAWS];
   const pair_cut &in = t.steps.in;
-  unsigned char *const filters = shared + CONSUMERS * KEPT * N * ROW, *const stages = filters + t.steps.steps * STEP, *const raw = stages + t.stages * in.stage;
+  unsigned char *const filters = shared + CONSUMERS * pooled(N) * ROW, *const stages = filters + t.steps.steps * STEP,
+                       *const raws = stages + t.stages * in.stage;
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
-  const ptx_shared raw_full = ptx_shared_address(barriers + 2 * MOST_STAGES);
+  const ptx_shared raws_full = ptx_shared_address(barriers + 2 * MOST_STAGES);
   const int role = uniform(threadIdx.x / THREADS);
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
-    for (int i = 0; i < RAW_STAGES; i++) ptx_mbarrier_init(raw_full + 8 * i, 1);
-    ring_begin(r, t.stages, 1);
+    for (int i = 0; i < CONSUMERS * RAWS; i++) ptx_mbarrier_init(raws_full + 8 * i, 1);
+    ring_begin(r, t.stages, THREADS / 32);
   }
   __syncthreads();           /* barriers are there */
   ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
+  const bool consumes = role == 1 || role == 2, first_thread = threadIdx.x % THREADS == 0;
+  const int me = role % 3 == 0 ? role / 3 : role - 1; /* of the consumers, or whose pairs this warpgroup makes */
+  slot s = me == 0 ? slot{0, 0} : next_slot({0, 0}, t.stages);
 
-  slot s = {0, 0};
-  if (role == 0) { /* pairs, of both consumers' tiles in turn; x comes one tile ahead for each */
-    unsigned parity = 0;
-    if (threadIdx.x == 0 && blockIdx.x * CONSUMERS < t.strips)
-      for (int c = 0; c < CONSUMERS; c++) {
-        const strip of = strip_at(t, min(blockIdx.x * CONSUMERS + c, t.strips - 1));
-        load_raw(p, in, x, tile_of_row(t, of, of.first - 1), ptx_shared_address(raw) + c * in.raw, raw_full + 8 * c);
-      }
+  if (!consumes) { /* x comes two tiles ahead */
+    ptx_setmaxnreg_dec<56>();
+    const ptx_shared raw_full = raws_full + 8 * RAWS * me;
+    unsigned char *const raw = raws + RAWS * me * in.raw;
+    walk ahead = {(int)blockIdx.x, 0};
+    for (int i = 0; i < RAWS; i++, ahead = next_of(t, ahead))
+      if (first_thread && goes_on(t, ahead)) load_raw(p, in, x, tile_of(t, row_at(t, ahead, me)), ptx_shared_address(raw) + i * in.raw, raw_full + 8 * i);
     __syncwarp();
-    for (int pair = blockIdx.x; pair * CONSUMERS < t.strips; pair += gridDim.x)
-      for (int step = 0; step <= t.length; step++, parity ^= 1)
-        for (int c = 0; c < CONSUMERS; c++, s = next_slot(s, t.stages)) {
-          const strip of = strip_at(t, min(pair * CONSUMERS + c, t.strips - 1));
-          ptx_mbarrier_wait(raw_full + 8 * c, parity);
-          ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
-          expand(p, in, tile_of_row(t, of, of.first - 1 + step), -p.pad_left, raw + c * in.raw, stages + s.stage * in.stage);
-          ptx_fence_proxy_async(); /* written by threads, read by wgmma */
-          ptx_bar_sync(4, THREADS);
-          if (threadIdx.x > 0) continue;
-          ptx_mbarrier_arrive(r.full + 8 * s.stage); /* the pairs are there, and nobody reads x any more */
-          const bool last = step == t.length;
-          const int next_pair = last ? pair + gridDim.x : pair;
-          if (next_pair * CONSUMERS >= t.strips) continue;
-          const strip next = strip_at(t, min(next_pair * CONSUMERS + c, t.strips - 1));
-          load_raw(p, in, x, tile_of_row(t, next, next.first + (last ? -1 : step)), ptx_shared_address(raw) + c * in.raw, raw_full + 8 * c);
-        }
+    slot of_x = {0, 0};
+    for (walk at = {(int)blockIdx.x, 0}; goes_on(t, at); at = next_of(t, at), ahead = next_of(t, ahead)) {
+      ptx_mbarrier_wait(raw_full + 8 * of_x.stage, of_x.parity);
+      ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
+      expand(p, in, tile_of(t, row_at(t, at, me)), -p.pad_left, raw + of_x.stage * in.raw, stages + s.stage * in.stage);
+      ptx_fence_proxy_async(); /* written by threads, read by wgmma */
+      ptx_bar_sync(PAIRS_MADE + me, THREADS);
+      if (first_thread) {
+        ptx_mbarrier_arrive(r.full + 8 * s.stage); /* the pairs are there, and nobody reads x any more */
+        if (goes_on(t, ahead)) load_raw(p, in, x, tile_of(t, row_at(t, ahead, me)), ptx_shared_address(raw) + of_x.stage * in.raw, raw_full + 8 * of_x.stage);
+      }
+      __syncwarp();
+      s = next_slot(next_slot(s, t.stages), t.stages), of_x = next_slot(of_x, RAWS);
+    }
     return;
   }
 
+  ptx_setmaxnreg_inc<200>();
   put_pair_filters(p, t.steps, 0, 1, w, filters);
   ptx_fence_proxy_async();
   ptx_bar_sync(1, CONSUMERS * THREADS); /* filters are there */
-  const int me = role - 1;              /* of the consumers */
-  const channel_pair channels = channels_of(f, 0, p.K);
-  unsigned char *const rows = shared + me * KEPT * N * ROW;
+  const channel_pair channels = channels_of(f, 0, p.K), nothing = {{0, 0}, {-INFINITY, -INFINITY}};
+  unsigned char *const box = shared + me * pooled(N) * ROW;
   const unsigned long long of_a = ptx_wgmma_descriptor(ptx_shared_address(filters), WGMMA_M * PAIR, 8 * PAIR, PTX_SWIZZLE_NONE);
-  for (int pair = blockIdx.x; pair * CONSUMERS < t.strips; pair += gridDim.x) {
-    const strip of = strip_at(t, min(pair * CONSUMERS + me, t.strips - 1));
-    for (int step = 0; step <= t.length; step++) {
-      const int k = of.first - 1 + step;
-      const slot mine = me == 0 ? s : next_slot(s, t.stages);
-      s = next_slot(next_slot(s, t.stages), t.stages);
-      ptx_mbarrier_wait(r.full + 8 * mine.stage, mine.parity);
-      for (int row = step == 0 ? 1 : 0; row < 2; row++) {
-        if (2 * k + row < 0 || 2 * k + row >= p.P) continue;
-        const unsigned long long of_b =
-            ptx_wgmma_descriptor(ptx_shared_address(stages) + mine.stage * in.stage + row * p.stride_h * in.row, 0, 8 * PAIR, PTX_SWIZZLE_NONE);
-        float sum[N / 2];
-        multiply_pairs(sum, t.steps, of_a, of_b);
-        ptx_wgmma_wait<0>();
-        ptx_bar_sync(2 + me, THREADS); /* the pooled rows that need the row in its place are done */
-        put_results<N, false, false>(sum, channels, f, ptx_shared_address(rows) + (2 * k + row) % KEPT * N * ROW);
-      }
-      ptx_bar_sync(2 + me, THREADS); /* rows are there, and nobody reads the pairs any more */
-      if (threadIdx.x % THREADS == 0) ptx_mbarrier_arrive(r.empty + 8 * mine.stage);
+  bool waits = me == 1; /* who begins need not wait for its turn */
+  unsigned kept[N / 4]; /* the row above, as sums lie: word 2 j + i has pixels 8 j + 2 (lane % 4) and the next, of the thread's channel i */
+  for (walk at = {(int)blockIdx.x, 0}; goes_on(t, at); at = next_of(t, at), s = next_slot(next_slot(s, t.stages), t.stages)) {
+    const pooled_row to = row_at(t, at, me);
+    const bool ends = !goes_on(t, next_of(t, at));
+    if (at.step == 0)
+#pragma unroll
+      for (int j = 0; j < N / 4; j++) kept[j] = LOWEST;
+    ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
+#pragma unroll
+    for (int i = 0; i < 2; i++) { /* a window's middle row; its last, which is the next one's first */
+      if (at.step == 0 && i == 0) continue;
+      const int row = 2 * to.k + i;
+      const channel_pair c = row >= 0 && row < p.P ? channels : nothing; /* outside of the image: minus infinity */
+      float sum[N / 2];
+      if (waits) ptx_bar_sync(MY_TURN + me, CONSUMERS * THREADS); /* the other's row is multiplied, but for its last product */
+      waits = true;
+      multiply_pairs(sum, t.steps, of_a,
+                     ptx_wgmma_descriptor(ptx_shared_address(stages) + s.stage * in.stage + i * p.stride_h * in.row, 0, 8 * PAIR, PTX_SWIZZLE_NONE));
+      ptx_wgmma_wait<1>();
+      if (me == 0 || i == 0 || !ends) ptx_bar_arrive(MY_TURN + (me ^ 1), CONSUMERS * THREADS);
+      ptx_wgmma_wait<0>();
+      if (i == 1 && threadIdx.x % 32 == 0) ptx_mbarrier_arrive(r.empty + 8 * s.stage);
       __syncwarp();
-      if (step > 0 && k < t.rows && pair * CONSUMERS + me < t.strips) pool_row<N>(p, t, rows, of.n, k, y);
+      unsigned below[N / 4];
+#pragma unroll
+      for (int j = 0; j < N / 4; j++) {
+        below[j] = scaled(make_float2(sum[2 * j], sum[2 * j + 1]), c.scale[j % 2], c.bias[j % 2]);
+        kept[j] = largest(kept[j], below[j]);
+      }
+      if (i == 0) continue;
+      if (at.step > 0) pool_columns<N>(kept, p.Q, f, ptx_shared_address(box)); /* all of this warpgroup have stored the row before: they met at their turn */
+#pragma unroll
+      for (int j = 0; j < N / 4; j++) kept[j] = below[j];
     }
+    if (at.step == 0) continue;
+    ptx_bar_sync(2 + me, THREADS); /* the row of maxima is there */
+    if (to.k < t.rows && at.pair * CONSUMERS + me < t.strips) store_row(p, t, box, to.n, to.k, y);
   }
 }
 
@@ -204,7 +266,7 @@ static const char *plan_stem(const conv_chain *chain, const conv_device *device,
   t->rows = pool->P, t->columns = pool->Q;
   const int n = mine->row->n;
   if (!pair_tiles(p, 2, n + (t->steps.in.pairs - 1) / t->steps.in.planes, &t->steps.in)) return "two tiles do not fit in shared memory";
-  const int64_t others = (int64_t)CONSUMERS * KEPT * n * ROW + t->steps.steps * STEP + RAW_STAGES * t->steps.in.raw;
+  const int64_t others = (int64_t)CONSUMERS * pooled(n) * ROW + t->steps.steps * STEP + CONSUMERS * RAWS * t->steps.in.raw;
   const int64_t fit = ((int64_t)device->shared_per_block - 1024 - others) / t->steps.in.stage;
   if (fit < CONSUMERS) return "two tiles do not fit in shared memory";
   t->stages = fit > MOST_STAGES ? MOST_STAGES : (int)fit;
@@ -220,9 +282,8 @@ static const char *plan_stem(const conv_chain *chain, const conv_device *device,
 static cudaError_t launch_stem(const conv_plan *plan, const conv_buffers *each, cudaStream_t stream) {
   const stem_plan *mine = plan_data<stem_plan>(plan);
   const conv_buffers *a = &each[0], *b = &each[1];
-  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3((1 + CONSUMERS) * THREADS), .shared = (size_t)mine->shared, .stream = stream, .early = true},
-                       mine->row->kernel, mine->problem, mine->cut, finish_of(&mine->epilogue, a->scale, a->bias), (const __half *)a->x, (const __half *)a->w,
-                       (__half *)b->y);
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->row->kernel,
+                       mine->problem, mine->cut, finish_of(&mine->epilogue, a->scale, a->bias), (const __half *)a->x, (const __half *)a->w, (__half *)b->y);
 }
 
 /* A strip's first row is the last of the strip above it, but for an image's first. */
@@ -232,7 +293,7 @@ static void facts_stem(const conv_chain *chain, const conv_plan *plan, chain_fac
   const double row = (double)p->Q * p->K * p->C * p->R * p->S;
   const int all = CONSUMERS * mine->blocks, rows = (mine->cut.strips + all - 1) / all * (2 * mine->cut.length + 1); /* of a consumer */
   const double us = rows * (0.5 + p->Q * (0.015 + 0.0018 * p->R));
-  *facts = {(const void *)mine->row->kernel, mine->blocks, (1 + CONSUMERS) * THREADS, mine->shared, mine->cut.strips, (mine->cut.strips - p->N) * row, us};
+  *facts = {(const void *)mine->row->kernel, mine->blocks, BLOCK, mine->shared, mine->cut.strips, (mine->cut.strips - p->N) * row, us};
 }
 
 /* As 06s's; a maximum rounds nothing. */

@@ -73,11 +73,9 @@ __global__ void __launch_bounds__(BLOCK, 1) recurrent_kernel(recurrent_layer lay
   ptx_cluster_arrive();
   ptx_cluster_wait(); /* all blocks' barriers and first states are there */
 
-  __half coming = inside ? z[(batch + n) * HIDDEN + unit] : __half(0.0f);
   for (int t = 0; t < layer.steps; t++) {
     const int at = (t * layer.batch + batch + n) * HIDDEN + unit;
-    const __half from_input = coming; /* asked for a step ago */
-    if (inside && t + 1 < layer.steps) coming = z[at + layer.batch * HIDDEN];
+    const __half from_input = inside ? z[at] : __half(0.0f); /* comes while this waits for the state */
     const ptx_shared state = states + t % 2 * STATE;
     if (t > 0) {
       ptx_mbarrier_wait(full + 8 * (t % 2), (t - 1) / 2 & 1);

@@ -52,6 +52,7 @@ typedef struct cudnn_options {
   double most_seconds;        /* of the search; 0: 10 */
   bool layouts[LAYOUT_COUNT]; /* to try; none: NHWC for fp16, both for fp32; fused: the task's */
   bool search;                /* even if the winners' file knows the task; it begins with what that knows */
+  bool winners_only;          /* where that knows the task: not the heuristic's pick, too, which that search has timed */
   bool keep_all;              /* list every timed plan in `all` */
   bool any_math;              /* also engines that round inputs to less than the task does (TF32): what would they bring? */
   bool direct;                /* only engines that multiply as often as the formula says: none noted as Winograd or FFT, no error like theirs */
@@ -130,11 +131,17 @@ void cudnn_baseline_close(cudnn_baseline *b);
 int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, int sets, const cudnn_options *options,
                         const cudnn_truth *truth, char *error, size_t error_size);
 
-/* A contender's enqueue (common/harness/timing.h); usable in graph capture. All sets share one workspace. */
+/* A plan of a baseline as a contender's context. */
 typedef struct cudnn_runner {
   const cudnn_baseline *baseline;
   int plan; /* index */
 } cudnn_runner;
+
+/* The same plan for another task of the same shape, not built again (a run-time compiled one takes seconds): `known` stays open as long. Errors as above; -1 also for a wrong result. */
+int cudnn_plan_again(cudnn_baseline *b, const cudnn_task *task, const cudnn_runner *known, const conv_buffers *views, int sets, const cudnn_options *options,
+                     const cudnn_truth *truth, char *error, size_t error_size);
+
+/* A contender's enqueue (common/harness/timing.h); usable in graph capture. All sets share one workspace. */
 cudaError_t cudnn_enqueue(void *runner, int set, cudaStream_t stream);
 
 /* ---------------------------------------------------------------- for the report */

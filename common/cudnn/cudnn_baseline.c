@@ -5,32 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef HAVE_CUDNN
-
-int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, int sets, const cudnn_options *options, const cudnn_truth *truth,
-                        char *error, size_t error_size) {
-  (void)task, (void)views, (void)sets, (void)options, (void)truth;
-  *b = (cudnn_baseline){.heuristic = -1};
-  snprintf(error, error_size, "%s", cudnn_describe());
-  return 1;
-}
-
-int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, int sets, const cudnn_options *options,
-                        const cudnn_truth *truth, char *error, size_t error_size) {
-  (void)tag;
-  return cudnn_baseline_open(b, task, views, sets, options, truth, error, error_size);
-}
-
-void cudnn_baseline_close(cudnn_baseline *b) { *b = (cudnn_baseline){.heuristic = -1}; }
-
-error_rule cudnn_rule(const cudnn_task *task, unsigned note_bits, bool random) { return (void)task, (void)note_bits, (void)random, (error_rule){0}; }
-
-cudaError_t cudnn_enqueue(void *runner, int set, cudaStream_t stream) {
-  (void)runner, (void)set, (void)stream;
-  return cudaErrorUnknown;
-}
-
-#else
+#ifdef HAVE_CUDNN
 
 /* What a baseline holds between open and close. */
 typedef struct cudnn_session {
@@ -42,6 +17,7 @@ typedef struct cudnn_session {
   cudnn_bench bench;
   plan_search search;
   tried_plan kept[CUDNN_BEST + 1];
+  bool borrowed; /* kept plans are another session's */
 } cudnn_session;
 
 static const size_t default_workspace = (size_t)1 << 30, least_workspace = (size_t)1 << 20;
@@ -110,7 +86,7 @@ static int open_session(cudnn_baseline *b, const cudnn_task *task, const conv_bu
 void cudnn_baseline_close(cudnn_baseline *b) {
   cudnn_session *s = b->session;
   if (s) {
-    for (int i = 0; i < b->count; i++) {
+    for (int i = 0; i < b->count && !s->borrowed; i++) {
       plan_free(s->kept[i].plan);
       free(s->kept[i].plan);
     }
@@ -316,7 +292,7 @@ int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_bu
     search->counts.from_file = from_file;
     search->checked = from_file || truth;
     if (!from_file) search_run(search, b->session->graph, b->session->graphs);
-    status = conclude(b, truth, true, error, error_size);
+    status = conclude(b, truth, !(from_file && o->winners_only), error, error_size);
     if (from_file) memcpy(b->search, known.search, sizeof b->search);
     else cudnn_counts_print(&b->counts, b->search);
     if (!status && !from_file) remember(b, task, o, asked);
@@ -332,6 +308,27 @@ int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *t
   if (!status) {
     try_tags(b->session, (const char(*)[CUDNN_TAG])one, 1);
     status = conclude(b, truth, false, error, error_size);
+  }
+  return closed_unless_good(b, status);
+}
+
+int cudnn_plan_again(cudnn_baseline *b, const cudnn_task *task, const cudnn_runner *known, const conv_buffers *views, int sets, const cudnn_options *options,
+                     const cudnn_truth *truth, char *error, size_t error_size) {
+  int status = open_session(b, task, views, sets, options, error, error_size);
+  if (!status) {
+    cudnn_session *s = b->session;
+    tried_plan again = known->baseline->session->kept[known->plan];
+    const cudnn_graph *of = again.graph;
+    s->borrowed = true, status = 1;
+    for (int i = 0; i < s->graphs; i++)
+      if (s->graph[i].layout == of->layout && s->graph[i].bias == of->bias) again.graph = &s->graph[i], status = 0;
+    snprintf(error, error_size, "no graph for the plan %s, or no memory for its workspace", known->baseline->plan[known->plan].tag);
+    if (!status && bench_workspace(&s->bench, again.plan->workspace)) status = -1;
+    if (!status) {
+      snprintf(error, error_size, "the plan %s is wrong on other buffers", known->baseline->plan[known->plan].tag);
+      status = keep(b, &again, truth, error, error_size) < 0 ? -1 : 0;
+    }
+    b->best = b->count;
   }
   return closed_unless_good(b, status);
 }

@@ -5,6 +5,7 @@
 #include "common/cudnn/cudnn_api.h"
 
 #ifndef HAVE_CUDNN
+#include <stdio.h>
 
 int cudnn_version(void) { return 0; }
 
@@ -14,6 +15,36 @@ const char *cudnn_describe(void) {
 #else
   return "no cuDNN: its header cudnn.h (version 9) was not found when this was built";
 #endif
+}
+
+/* The rest of cudnn.h's interface, without cuDNN. */
+int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_buffers *views, int sets, const cudnn_options *options, const cudnn_truth *truth,
+                        char *error, size_t error_size) {
+  (void)task, (void)views, (void)sets, (void)options, (void)truth;
+  *b = (cudnn_baseline){.heuristic = -1};
+  snprintf(error, error_size, "%s", cudnn_describe());
+  return 1;
+}
+
+int cudnn_plan_from_tag(cudnn_baseline *b, const cudnn_task *task, const char *tag, const conv_buffers *views, int sets, const cudnn_options *options,
+                        const cudnn_truth *truth, char *error, size_t error_size) {
+  (void)tag;
+  return cudnn_baseline_open(b, task, views, sets, options, truth, error, error_size);
+}
+
+int cudnn_plan_again(cudnn_baseline *b, const cudnn_task *task, const cudnn_runner *known, const conv_buffers *views, int sets, const cudnn_options *options,
+                     const cudnn_truth *truth, char *error, size_t error_size) {
+  (void)known;
+  return cudnn_baseline_open(b, task, views, sets, options, truth, error, error_size);
+}
+
+void cudnn_baseline_close(cudnn_baseline *b) { *b = (cudnn_baseline){.heuristic = -1}; }
+
+error_rule cudnn_rule(const cudnn_task *task, unsigned note_bits, bool random) { return (void)task, (void)note_bits, (void)random, (error_rule){0}; }
+
+cudaError_t cudnn_enqueue(void *runner, int set, cudaStream_t stream) {
+  (void)runner, (void)set, (void)stream;
+  return cudaErrorUnknown;
 }
 
 #else

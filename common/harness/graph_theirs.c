@@ -49,8 +49,9 @@ static conv_tensor tensor_at(const their_graph *t, int tensor, bool device) {
   return at;
 }
 
-/* Plans for operation i, with its epilogue or (bare) without: a search's, or the one of this tag. As their_graph_open(). */
-static int open_plans(const their_graph *t, int i, bool bare, const char *tag, double seconds, const machine *m, cudnn_baseline *b, char note[GRAPH_ERROR]) {
+/* Plans for operation i, with its epilogue or (bare) without: a search's, or the one that is known. As their_graph_open(). */
+static int open_plans(const their_graph *t, int i, bool bare, const cudnn_runner *known, double seconds, const machine *m, cudnn_baseline *b,
+                      char note[GRAPH_ERROR]) {
   const conv_graph *g = t->g;
   const graph_operation *o = &g->operation[i];
   char committed[PATH_MAX], error[CUDNN_ERROR] = "no host memory";
@@ -58,6 +59,7 @@ static int open_plans(const their_graph *t, int i, bool bare, const char *tag, d
   cudnn_options options = {.gpu = m->device.name,
                            .fp32_flops = m->peaks.fp32_flops,
                            .most_seconds = seconds,
+                           .winners_only = true,
                            .layouts = {[LAYOUT_NCHW] = g->layout == LAYOUT_NCHW, [LAYOUT_NHWC] = g->layout == LAYOUT_NHWC}};
   cudnn_winners_files(m->device.name, committed, &options);
   if (bare) task.epilogue = (conv_epilogue){0};
@@ -81,8 +83,8 @@ static int open_plans(const their_graph *t, int i, bool bare, const char *tag, d
     status = 1;
   } else {
     const cudnn_truth truth = {&x, &w, &reference};
-    status = tag ? cudnn_plan_from_tag(b, &task, tag, views, t->sets->count, &options, &truth, error, sizeof error)
-                 : cudnn_baseline_open(b, &task, views, t->sets->count, &options, &truth, error, sizeof error);
+    status = known ? cudnn_plan_again(b, &task, known, views, t->sets->count, &options, &truth, error, sizeof error)
+                   : cudnn_baseline_open(b, &task, views, t->sets->count, &options, &truth, error, sizeof error);
     reference_free(&reference);
   }
   free(views);
@@ -117,7 +119,7 @@ static int choose_again(their_graph *t, int i, int same, const machine *m, char 
   their_operation *o = &t->operation[i];
   const bool bare = chosen->runner.baseline == &chosen->bare;
   cudnn_baseline *b = bare ? &o->bare : &o->fused;
-  const int status = open_plans(t, i, bare, chosen->runner.baseline->plan[chosen->runner.plan].tag, 0, m, b, note);
+  const int status = open_plans(t, i, bare, &chosen->runner, 0, m, b, note);
   if (status) return status;
   o->runner = (cudnn_runner){b, 0};
   o->after = chosen->after, o->after_plan = chosen->after_plan;
