@@ -20,9 +20,12 @@
 #include "common/harness/chain.h"
 #include "common/harness/launch.h"
 
-static constexpr int WORKERS = 12 /* warps that make operands */, BLOCK = 2 * THREADS + WORKERS * 32, TAP = WGMMA_M * ROW;
+static constexpr int WORKERS = 12 /* warps that make operands */, TAP = WGMMA_M * ROW;
 static constexpr int TASKS = BK / SIDE /* of a chunk */, UNITS = 2 /* of a task */, AHEAD = WORKERS / TASKS /* steps from a worker's task to its next */;
 static constexpr int OPERAND = PIXELS * ROW, OPERANDS = 4, MOST_STAGES = 2 * AHEAD, MOST_OF_FILTERS = 16, MOST_FILTERS = 384;
+
+/* Threads, with so many warpgroups that multiply. */
+static __host__ __device__ constexpr int block_of(int multipliers) { return (1 + multipliers) * THREADS + WORKERS * 32; }
 
 static_assert(AHEAD * TASKS == WORKERS && AHEAD < OPERANDS, "");
 /* A worker asks a barrier for the parity of a round, so it must know that the round before is over. A stage of x was its own in that round, if there are AHEAD stages or twice as many (copies may
@@ -45,25 +48,28 @@ template <int M> static __device__ __forceinline__ corner corner_at(const tile_c
   return {(i - of_k * t.parts.by) * M * WGMMA_M, (of_k - of_q * t.by_q.by) * t.columns, (of_q - n * t.by_p.by) * t.rows, n};
 }
 
-/* M: times 64 filters of a tile. */
-template <int M, int STRIDE>
-__global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int filters, tile_cut t, finish first, finish second, const __half *__restrict__ w,
-                                                             const __grid_constant__ CUtensorMap halos, const __grid_constant__ CUtensorMap filter_tiles,
-                                                             const __grid_constant__ CUtensorMap residuals, const __grid_constant__ CUtensorMap results) {
-  extern __shared__ __align__(1024) unsigned char shared[]; /* operands, a box for each 64 filters, filters, x, the table */
-  __shared__ unsigned long long barriers[2 * (MOST_STAGES + MOST_OF_FILTERS + OPERANDS + 1) + 1];
-  const int role = uniform(threadIdx.x / THREADS), of_boxes = OPERANDS * OPERAND, of_w = of_boxes + M * OPERAND, of_x = of_w + t.of_filters * M * TAP;
+/* M: times 64 filters of a tile. MULTIPLIERS: warpgroups that multiply, a tile each in turn; two where tiles have one chunk. */
+template <int M, int STRIDE, int MULTIPLIERS>
+__global__ void __launch_bounds__(block_of(MULTIPLIERS), 1)
+    separable_kernel(conv_problem p, int filters, tile_cut t, finish first, finish second, const __half *__restrict__ w,
+                     const __grid_constant__ CUtensorMap halos, const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap residuals,
+                     const __grid_constant__ CUtensorMap results) {
+  extern __shared__ __align__(1024) unsigned char shared[]; /* operands, a box for each 64 filters of each multiplier, filters, x, the table */
+  __shared__ unsigned long long barriers[2 * (MOST_STAGES + MOST_OF_FILTERS + OPERANDS + MULTIPLIERS) + 1];
+  const int role = uniform(threadIdx.x / THREADS), of_boxes = OPERANDS * OPERAND, of_w = of_boxes + MULTIPLIERS * M * OPERAND,
+            of_x = of_w + t.of_filters * M * TAP;
   unsigned char *const table = shared + of_x + t.stages.by * t.stage;
   const ptx_shared at = ptx_shared_address(shared), b = ptx_shared_address(barriers);
   const ring x = {b, b + 8 * MOST_STAGES}, operands = {b + 16 * MOST_STAGES, b + 16 * MOST_STAGES + 8 * OPERANDS};
-  const ring of_box = {operands.empty + 8 * OPERANDS, operands.empty + 8 * OPERANDS + 8}, weights = {of_box.empty + 8, of_box.empty + 8 + 8 * MOST_OF_FILTERS};
+  const ring of_box = {operands.empty + 8 * OPERANDS, operands.empty + 8 * (OPERANDS + MULTIPLIERS)},
+             weights = {of_box.empty + 8 * MULTIPLIERS, of_box.empty + 8 * (MULTIPLIERS + MOST_OF_FILTERS)};
   const ptx_shared table_full = weights.empty + 8 * MOST_OF_FILTERS;
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&filter_tiles);
     ptx_mbarrier_init(table_full, 1);
     for (int i = 0; i < OPERANDS; i++) ptx_mbarrier_init(operands.full + 8 * i, TASKS), ptx_mbarrier_init(operands.empty + 8 * i, THREADS / 32);
-    ring_begin(of_box, 1, 1), ring_begin(weights, t.of_filters, THREADS / 32), ring_begin(x, t.stages.by, TASKS);
+    ring_begin(of_box, MULTIPLIERS, 1), ring_begin(weights, t.of_filters, THREADS / 32), ring_begin(x, t.stages.by, TASKS);
   }
   __syncthreads();           /* barriers are there */
   ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
@@ -77,10 +83,11 @@ __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int
     for (int i = blockIdx.x; i < t.tiles; i += gridDim.x) {
       const corner c = corner_at<M>(t, i);
       if (warp == 2) {
-        ptx_mbarrier_wait(of_box.empty, s.parity ^ 1);
-        ptx_mbarrier_arrive_expect_tx(of_box.full, M * OPERAND);
-        for (int m = 0; m < M; m++) ptx_tensor_load(at + of_boxes + m * OPERAND, &residuals, {c.k + m * WGMMA_M, c.q, c.p, c.n}, of_box.full);
-        s = next_slot(s, 1);
+        const ptx_shared full = of_box.full + 8 * s.stage;
+        ptx_mbarrier_wait(of_box.empty + 8 * s.stage, s.parity ^ 1);
+        ptx_mbarrier_arrive_expect_tx(full, M * OPERAND);
+        for (int m = 0; m < M; m++) ptx_tensor_load(at + of_boxes + (s.stage * M + m) * OPERAND, &residuals, {c.k + m * WGMMA_M, c.q, c.p, c.n}, full);
+        s = next_slot(s, MULTIPLIERS);
         continue;
       }
       if (warp == 1 && t.resident && i > (int)blockIdx.x) return;
@@ -98,12 +105,12 @@ __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int
     return;
   }
 
-  if (role > 1) { /* the workers; a step is a chunk of a tile */
+  if (role > MULTIPLIERS) { /* the workers; a step is a chunk of a tile */
     const int lane = threadIdx.x % 32, steps = (t.tiles - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x * t.chunks.by;
     ptx_mbarrier_wait(table_full, 0);
     diagonals d;
     int had = -1; /* whose diagonals these are */
-    for (int task = uniform(threadIdx.x / 32) - 2 * THREADS / 32; task < steps * TASKS; task += WORKERS) {
+    for (int task = uniform(threadIdx.x / 32) - (1 + MULTIPLIERS) * THREADS / 32; task < steps * TASKS; task += WORKERS) {
       const int step = task / TASKS, group = task % TASKS, round = divide(step, t.stages), stage = step - round * t.stages.by, operand = step % OPERANDS;
       const int channel = (step - divide(step, t.chunks) * t.chunks.by) * BK + group * SIDE;
       if (channel != had) d = load_diagonals(first, table, channel, p.C), had = channel;
@@ -121,14 +128,16 @@ __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int
     return;
   }
 
-  ptx_setmaxnreg_inc<144>(); /* who multiplies */
+  ptx_setmaxnreg_inc<MULTIPLIERS == 1 ? 144 : 104>(); /* who multiplies: every tile, or with one chunk every second */
+  const int me = role - 1, begin = blockIdx.x + me * gridDim.x;
+  const ptx_shared box = at + of_boxes + me * M * OPERAND;
   const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
-  slot o = {0, 0}, s = {0, 0};
+  slot o = {me, 0}, s = {0, 0};
   unsigned parity = 0;
   channel_pair channels[M]; /* the same for all tiles of the block */
 #pragma unroll
   for (int m = 0; m < M; m++) channels[m] = channels_of(second, corner_at<M>(t, blockIdx.x).k + m * WGMMA_M, filters);
-  for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, parity ^= 1) {
+  for (int i = begin; i < t.tiles; i += MULTIPLIERS * gridDim.x, parity ^= 1) {
     const corner c = corner_at<M>(t, i);
     float sum[M][PIXELS / 2] = {};
     slot o_before = o, s_before = s;
@@ -142,24 +151,25 @@ __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int
         if (first_lane && !t.resident) ptx_mbarrier_arrive(weights.empty + 8 * s_before.stage);
       } else if (stores) {
         ptx_bulk_wait_read<0>(); /* the tile before has left */
-        if (second.residual && i > (int)blockIdx.x) ptx_mbarrier_arrive(of_box.empty);
+        if (second.residual && i > begin) ptx_mbarrier_arrive(of_box.empty + 8 * me);
       }
       o_before = o, s_before = s, o = next_slot(o, OPERANDS), s = next_slot(s, t.of_filters);
     }
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(operands.empty + 8 * o_before.stage);
     if (first_lane && !t.resident) ptx_mbarrier_arrive(weights.empty + 8 * s_before.stage);
-    if (second.residual) ptx_mbarrier_wait(of_box.full, parity);
-    ptx_bar_sync(2, THREADS); /* the boxes are free */
+    if (second.residual) ptx_mbarrier_wait(of_box.full + 8 * me, parity);
+    ptx_bar_sync(2 + me, THREADS); /* the boxes are free */
 #pragma unroll
-    for (int m = 0; m < M; m++) put_finished<PIXELS, false>(sum[m], channels[m], second, at + of_boxes + m * OPERAND);
+    for (int m = 0; m < M; m++) put_finished<PIXELS, false>(sum[m], channels[m], second, box + m * OPERAND);
     ptx_fence_proxy_async();
-    ptx_bar_sync(2, THREADS); /* they are there */
+    ptx_bar_sync(2 + me, THREADS); /* they are there */
     if (stores) {
-      for (int m = 0; m < M; m++) ptx_tensor_store(&results, {c.k + m * WGMMA_M, c.q, c.p, c.n}, at + of_boxes + m * OPERAND);
+      for (int m = 0; m < M; m++) ptx_tensor_store(&results, {c.k + m * WGMMA_M, c.q, c.p, c.n}, box + m * OPERAND);
       ptx_bulk_commit();
     }
     __syncwarp();
+    if (MULTIPLIERS > 1) o = next_slot(o, OPERANDS); /* the other's */
   }
   if (stores) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
 }
@@ -169,8 +179,10 @@ __global__ void __launch_bounds__(BLOCK, 1) separable_kernel(conv_problem p, int
 typedef void separable_function(conv_problem p, int filters, tile_cut t, finish first, finish second, const __half *w, CUtensorMap halos,
                                 CUtensorMap filter_tiles, CUtensorMap residuals, CUtensorMap results);
 enum { MOST_M = 3 };
-static separable_function *const instances[MOST_M][2] = {
-    {separable_kernel<1, 1>, separable_kernel<1, 2>}, {separable_kernel<2, 1>, separable_kernel<2, 2>}, {separable_kernel<3, 1>, separable_kernel<3, 2>}};
+static separable_function *const instances[1 + MOST_M][2] = {{separable_kernel<1, 1, 2>, separable_kernel<1, 2, 2>}, /* two multipliers */
+                                                             {separable_kernel<1, 1, 1>, separable_kernel<1, 2, 1>},
+                                                             {separable_kernel<2, 1, 1>, separable_kernel<2, 2, 1>},
+                                                             {separable_kernel<3, 1, 1>, separable_kernel<3, 2, 1>}};
 
 typedef struct separable_plan {
   CUtensorMap halos, filter_tiles, results;
@@ -178,11 +190,14 @@ typedef struct separable_plan {
   conv_epilogue first, second;
   separable_function *kernel;
   tile_cut cut;
-  int filters, blocks, shared;
+  int filters, multipliers, blocks, shared;
   double us; /* estimated */
 } separable_plan;
 
 static int ceil_of(int all, int part) { return (all + part - 1) / part; }
+
+/* Where a tile has one chunk, its end takes longer than its operand; with 64 filters a multiplier has few registers. */
+static int multipliers_of(const tile_cut *t, int m) { return m == 1 && t->chunks.by == 1 && t->parts.by == 1 ? 2 : 1; }
 
 /* The cut into tiles of so many columns and times 64 filters. Returns bytes of shared memory, or 0: two stages do not fit. */
 static int64_t try_tiles(const conv_problem *p, int filters, int columns, int m, int64_t room, tile_cut *t) {
@@ -190,16 +205,18 @@ static int64_t try_tiles(const conv_problem *p, int filters, int columns, int m,
   t->wide = (columns - 1) * p->stride_w + 3, t->high = (t->rows - 1) * p->stride_h + 3;
   t->stage = (t->wide * t->high * ROW + 1023) / 1024 * 1024;
   const int chunks = ceil_of(p->C, BK), parts = ceil_of(filters, m * WGMMA_M);
-  room -= (OPERANDS + m) * OPERAND + (int64_t)TABLE * p->C;
+  t->parts = divisor_of(parts), t->chunks = divisor_of(chunks);
+  const int64_t others = (OPERANDS + multipliers_of(t, m) * m) * OPERAND + (int64_t)TABLE * p->C;
+  room -= others;
   t->resident = chunks <= MOST_OF_FILTERS && chunks * m * TAP + 3 * t->stage <= room; /* and there is room for x */
   t->of_filters = t->resident ? chunks : 2;
   const int64_t fit = (room - t->of_filters * m * TAP) / t->stage;
   if (fit < AHEAD) return 0;
   t->stages = divisor_of(fit < MOST_STAGES ? AHEAD : MOST_STAGES);
-  t->parts = divisor_of(parts), t->by_q = divisor_of(ceil_of(p->Q, columns)), t->by_p = divisor_of(ceil_of(p->P, t->rows)), t->chunks = divisor_of(chunks);
+  t->by_q = divisor_of(ceil_of(p->Q, columns)), t->by_p = divisor_of(ceil_of(p->P, t->rows));
   const int64_t tiles = (int64_t)parts * t->by_q.by * t->by_p.by * p->N;
   t->tiles = (int)tiles;
-  return tiles > INT_MAX / 16 ? 0 : (OPERANDS + m) * OPERAND + (int64_t)TABLE * p->C + t->of_filters * m * TAP + t->stages.by * t->stage;
+  return tiles > INT_MAX / 16 ? 0 : others + t->of_filters * m * TAP + t->stages.by * t->stage;
 }
 
 /* How many blocks: as many as multiprocessors, but each with one part of the filters. */
@@ -210,7 +227,8 @@ static int blocks_of(const tile_cut *t, const conv_device *device) {
 
 /* Clocks of the busiest multiprocessor: tasks of the workers, each AHEAD steps after its last, or what multiplies and stores. Fitted to MobileNetV2's pairs, 64 images. */
 static double clocks_of(const conv_problem *p, const tile_cut *t, int m, int blocks) {
-  const double made = t->chunks.by * (p->stride_h > 1 ? 5200.0 : 3400.0) / AHEAD, multiplied = t->chunks.by * (150.0 + 130 * m) + 850 + 300 * m;
+  const double made = t->chunks.by * (p->stride_h > 1 ? 5200.0 : 3400.0) / AHEAD,
+               multiplied = (t->chunks.by * (150.0 + 130 * m) + 850 + 300 * m) / multipliers_of(t, m);
   return ceil_of(t->tiles, blocks) * fmax(made, multiplied) + 200 * t->chunks.by + 1000;
 }
 
@@ -249,7 +267,7 @@ static const char *plan_separable(const conv_chain *chain, const conv_device *de
   mine->shared = (int)best_tiles(p, q->K, device, t, &m);
   if (!mine->shared) return "two stages do not fit in shared memory";
   mine->problem = *p, mine->filters = q->K, mine->first = a->epilogue, mine->second = b->epilogue;
-  mine->kernel = instances[m - 1][p->stride_h - 1];
+  mine->multipliers = multipliers_of(t, m), mine->kernel = instances[mine->multipliers > 1 ? 0 : m][p->stride_h - 1];
   mine->blocks = blocks_of(t, device);
   const cuuint64_t x_size[4] = {(cuuint64_t)p->C, (cuuint64_t)p->W, (cuuint64_t)p->H, (cuuint64_t)p->N},
                    y_size[4] = {(cuuint64_t)q->K, (cuuint64_t)q->Q, (cuuint64_t)q->P, (cuuint64_t)q->N};
@@ -274,16 +292,17 @@ static cudaError_t launch_separable(const conv_plan *plan, const conv_buffers *e
   if (!status) status = map_at(&residuals, &mine->results, mine->second.residual ? (void *)b->residual : b->y);
   if (!status) status = map_at(&results, &mine->results, b->y);
   if (status) return status;
-  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->kernel,
-                       mine->problem, mine->filters, mine->cut, finish_of(&mine->first, a->scale, a->bias), finish_of(&mine->second, b->scale, b->bias),
-                       (const __half *)a->w, halos, filter_tiles, residuals, results);
+  return launch_kernel(
+      {.grid = dim3(mine->blocks), .block = dim3(block_of(mine->multipliers)), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->kernel,
+      mine->problem, mine->filters, mine->cut, finish_of(&mine->first, a->scale, a->bias), finish_of(&mine->second, b->scale, b->bias), (const __half *)a->w,
+      halos, filter_tiles, residuals, results);
 }
 
 /* Every part of the filters computes the depthwise layer. */
 static void facts_separable(const conv_chain *chain, const conv_plan *plan, chain_facts *facts) {
   const separable_plan *mine = plan_data<separable_plan>(plan);
   const double again = (mine->cut.parts.by - 1) * (double)problem_macs(&chain->operation[0].problem);
-  *facts = {(const void *)mine->kernel, mine->blocks, BLOCK, mine->shared, mine->cut.tiles, again, mine->us};
+  *facts = {(const void *)mine->kernel, mine->blocks, block_of(mine->multipliers), mine->shared, mine->cut.tiles, again, mine->us};
 }
 
 static double growth_separable(const conv_chain *chain, int index, bool random) {
