@@ -120,8 +120,8 @@ __global__ void __launch_bounds__(block_of(MULTIPLIERS), 1)
 #pragma unroll 1
         for (int unit = 0; unit < UNITS; unit++)
           depthwise<STRIDE>(t.columns, t.wide, first, d, group, unit, at + of_x + stage * t.stage, at + operand * OPERAND);
-      else put_zeros(group, shared + operand * OPERAND);
-      ptx_fence_proxy_async(); /* written by threads, read by wgmma */
+      else if (step < OPERANDS || t.chunks.by > 1) put_zeros(group, shared + operand * OPERAND); /* of one chunk they stay */
+      ptx_fence_proxy_async();                                                                   /* written by threads, read by wgmma */
       __syncwarp();
       if (lane == 0) ptx_mbarrier_arrive(x.empty + 8 * stage), ptx_mbarrier_arrive(operands.full + 8 * operand);
     }

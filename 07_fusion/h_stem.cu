@@ -78,16 +78,24 @@ static __device__ __forceinline__ unsigned scaled(float2 sum, float scale, float
   return two_halves(fmaf(sum.x, scale, bias), fmaf(sum.y, scale, bias));
 }
 
+/* Minus infinity where a window reaches past the last column. */
+template <int N> static __device__ __forceinline__ void cut_columns(unsigned (&rows)[N / 4], int columns) {
+#pragma unroll
+  for (int j = 0; j < N / 4; j++) {
+    const int column = j / 2 * 8 + threadIdx.x % 4 * 2;
+    if (column >= columns) rows[j] = LOWEST;
+    else if (column + 1 == columns) rows[j] = __byte_perm(rows[j], LOWEST, 0x5410);
+  }
+}
+
 /* Of three neighbouring columns the largest, to shared memory: [pooled pixel][64 channels], swizzled. A thread has the pair of pixels in the middle and on the right; the one on the
  * left is the right one of the thread before it, or of the fourth thread's pair before. */
-template <int N> static __device__ __forceinline__ void pool_columns(const unsigned (&rows)[N / 4], int columns, const finish &f, ptx_shared box) {
+template <int N> static __device__ __forceinline__ void pool_columns(const unsigned (&rows)[N / 4], const finish &f, ptx_shared box) {
   const int lane = threadIdx.x % 32, t = lane % 4, before = (lane & ~3) + (t + 3) % 4;
   unsigned most[pooled(N) / 4], last = LOWEST; /* word j: pooled pixel 4 j + t, both channels */
 #pragma unroll
   for (int j = 0; j < N / 8; j++) {
-    const int column = 8 * j + 2 * t;
-    unsigned middle = __byte_perm(rows[2 * j], rows[2 * j + 1], 0x5410), right = __byte_perm(rows[2 * j], rows[2 * j + 1], 0x7632);
-    if (8 * j + 8 > columns) middle = column < columns ? middle : LOWEST, right = column + 1 < columns ? right : LOWEST;
+    const unsigned middle = __byte_perm(rows[2 * j], rows[2 * j + 1], 0x5410), right = __byte_perm(rows[2 * j], rows[2 * j + 1], 0x7632);
     const unsigned left = __shfl_sync(0xffffffffu, t == 3 ? last : right, before);
     most[j] = limited(largest(largest(middle, right), left), f);
     last = right;
@@ -106,19 +114,11 @@ template <int N> static __device__ __forceinline__ void pool_columns(const unsig
   }
 }
 
-/* By a consumer: pooled row k of image n. */
-static __device__ __forceinline__ void store_row(const conv_problem &p, const strip_cut &t, const unsigned char *box, int n, int k, __half *y) {
-  for (int i = threadIdx.x % THREADS; i < t.columns * CHUNKS; i += THREADS) {
-    const int q = i / CHUNKS, chunk = i % CHUNKS;
-    if (chunk * CHUNK < p.K) *(uint4 *)(y + (((int64_t)n * t.rows + k) * t.columns + q) * p.K + chunk * CHUNK) = *(const uint4 *)(box + swizzled(q, chunk));
-  }
-  __syncwarp();
-}
-
 /* N: positions of a product. */
 template <int N>
-__global__ void __launch_bounds__(BLOCK, 1)
-    stem_kernel(conv_problem p, strip_cut t, finish f, const __half *__restrict__ x, const __half *__restrict__ w, __half *__restrict__ y) {
+__global__ void __launch_bounds__(BLOCK, 1) stem_kernel(conv_problem p, strip_cut t, finish f, const __half *__restrict__ x, const __half *__restrict__ w,
+                                                        const __grid_constant__ CUtensorMap results) {
+  constexpr int ROWS = N <= 112 ? 2 : 1; /* that there are registers for */
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * MOST_STAGES + CONSUMERS * RAWS];
   const pair_cut &in = t.steps.in;
@@ -168,52 +168,59 @@ __global__ void __launch_bounds__(BLOCK, 1)
   ptx_fence_proxy_async();
   ptx_bar_sync(1, CONSUMERS * THREADS); /* filters are there */
   const channel_pair channels = channels_of(f, 0, p.K), nothing = {{0, 0}, {-INFINITY, -INFINITY}};
-  unsigned char *const box = shared + me * pooled(N) * ROW;
+  const ptx_shared box = ptx_shared_address(shared) + me * pooled(N) * ROW;
   const unsigned long long of_a = ptx_wgmma_descriptor(ptx_shared_address(filters), WGMMA_M * PAIR, 8 * PAIR, PTX_SWIZZLE_NONE);
   bool waits = me == 1; /* who begins need not wait for its turn */
   unsigned kept[N / 4]; /* the row above, as sums lie: word 2 j + i has pixels 8 j + 2 (lane % 4) and the next, of the thread's channel i */
   for (walk at = {(int)blockIdx.x, 0}; goes_on(t, at); at = next_of(t, at), s = next_slot(next_slot(s, t.stages), t.stages)) {
     const pooled_row to = row_at(t, at, me);
-    const bool ends = !goes_on(t, next_of(t, at));
-    if (at.step == 0)
-#pragma unroll
-      for (int j = 0; j < N / 4; j++) kept[j] = LOWEST;
+    const bool first = at.step == 0; /* of the tile above only the last row counts */
+    const unsigned long long middle = ptx_wgmma_descriptor(ptx_shared_address(stages) + s.stage * in.stage, 0, 8 * PAIR, PTX_SWIZZLE_NONE);
+    const unsigned long long last = moved(middle, p.stride_h * in.row / 16);
+    float sum[ROWS][N / 2];
+    unsigned most[N / 4];
     ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
+    if (first_thread) ptx_bulk_wait_read<0>(); /* the row before has left its box */
+    __syncwarp();
+    if (waits) ptx_bar_sync(MY_TURN + me, CONSUMERS * THREADS); /* the other's rows are multiplied, but for their last product */
+    waits = true;
+    if (!first) {
+      multiply_pairs(sum[0], t.steps, of_a, middle);
+      if (ROWS > 1) multiply_pairs(sum[ROWS - 1], t.steps, of_a, last);
+      ptx_wgmma_wait<ROWS == 1 ? 0 : 2>();
+      const channel_pair c = 2 * to.k < p.P ? channels : nothing; /* past the image: minus infinity */
 #pragma unroll
-    for (int i = 0; i < 2; i++) { /* a window's middle row; its last, which is the next one's first */
-      if (at.step == 0 && i == 0) continue;
-      const int row = 2 * to.k + i;
-      const channel_pair c = row >= 0 && row < p.P ? channels : nothing; /* outside of the image: minus infinity */
-      float sum[N / 2];
-      if (waits) ptx_bar_sync(MY_TURN + me, CONSUMERS * THREADS); /* the other's row is multiplied, but for its last product */
-      waits = true;
-      multiply_pairs(sum, t.steps, of_a,
-                     ptx_wgmma_descriptor(ptx_shared_address(stages) + s.stage * in.stage + i * p.stride_h * in.row, 0, 8 * PAIR, PTX_SWIZZLE_NONE));
-      ptx_wgmma_wait<1>();
-      if (me == 0 || i == 0 || !ends) ptx_bar_arrive(MY_TURN + (me ^ 1), CONSUMERS * THREADS);
-      ptx_wgmma_wait<0>();
-      if (i == 1 && threadIdx.x % 32 == 0) ptx_mbarrier_arrive(r.empty + 8 * s.stage);
-      __syncwarp();
-      unsigned below[N / 4];
-#pragma unroll
-      for (int j = 0; j < N / 4; j++) {
-        below[j] = scaled(make_float2(sum[2 * j], sum[2 * j + 1]), c.scale[j % 2], c.bias[j % 2]);
-        kept[j] = largest(kept[j], below[j]);
-      }
-      if (i == 0) continue;
-      if (at.step > 0) pool_columns<N>(kept, p.Q, f, ptx_shared_address(box)); /* all of this warpgroup have stored the row before: they met at their turn */
-#pragma unroll
-      for (int j = 0; j < N / 4; j++) kept[j] = below[j];
+      for (int j = 0; j < N / 4; j++) kept[j] = largest(kept[j], scaled(make_float2(sum[0][2 * j], sum[0][2 * j + 1]), c.scale[j % 2], c.bias[j % 2]));
     }
-    if (at.step == 0) continue;
-    ptx_bar_sync(2 + me, THREADS); /* the row of maxima is there */
-    if (to.k < t.rows && at.pair * CONSUMERS + me < t.strips) store_row(p, t, box, to.n, to.k, y);
+    if (ROWS == 1 || first) multiply_pairs(sum[ROWS - 1], t.steps, of_a, last);
+    ptx_wgmma_wait<1>();
+    if (me == 0 || goes_on(t, next_of(t, at))) ptx_bar_arrive(MY_TURN + (me ^ 1), CONSUMERS * THREADS);
+    ptx_wgmma_wait<0>();
+    if (threadIdx.x % 32 == 0) ptx_mbarrier_arrive(r.empty + 8 * s.stage);
+    __syncwarp();
+    const channel_pair c = 2 * to.k + 1 >= 0 && 2 * to.k + 1 < p.P ? channels : nothing;
+#pragma unroll
+    for (int j = 0; j < N / 4; j++) {
+      const unsigned below = scaled(make_float2(sum[ROWS - 1][2 * j], sum[ROWS - 1][2 * j + 1]), c.scale[j % 2], c.bias[j % 2]);
+      most[j] = largest(kept[j], below), kept[j] = below;
+    }
+    if (first) continue;
+    if (2 * t.columns > p.Q) cut_columns<N>(most, p.Q);
+    pool_columns<N>(most, f, box);
+    ptx_fence_proxy_async(); /* for the copy engine */
+    ptx_bar_sync(2 + me, THREADS);
+    if (first_thread && to.k < t.rows && at.pair * CONSUMERS + me < t.strips) {
+      ptx_tensor_store(&results, {0, 0, to.k, to.n}, box);
+      ptx_bulk_commit();
+    }
+    __syncwarp();
   }
+  if (first_thread) ptx_bulk_wait_read<0>(); /* shared memory may go */
 }
 
 /* ---------------------------------------------------------------- host */
 
-typedef void stem_function(conv_problem p, strip_cut t, finish f, const __half *x, const __half *w, __half *y);
+typedef void stem_function(conv_problem p, strip_cut t, finish f, const __half *x, const __half *w, CUtensorMap results);
 typedef struct instance {
   int n;
   stem_function *kernel;
@@ -223,6 +230,7 @@ typedef struct instance {
 static const instance instances[] = {ROW_OF(16), ROW_OF(32), ROW_OF(56), ROW_OF(80), ROW_OF(112), ROW_OF(160)};
 
 typedef struct stem_plan {
+  CUtensorMap results;
   conv_problem problem;
   conv_epilogue epilogue;
   strip_cut cut;
@@ -274,6 +282,10 @@ static const char *plan_stem(const conv_chain *chain, const conv_device *device,
   choose_strips(p->N, device->sm_count, t);
   mine->problem = *p, mine->epilogue = a->epilogue, mine->shared = (int)others + t->stages * t->steps.in.stage;
   mine->blocks = (t->strips + CONSUMERS - 1) / CONSUMERS < device->sm_count ? (t->strips + CONSUMERS - 1) / CONSUMERS : device->sm_count;
+  const cuuint64_t size[4] = {(cuuint64_t)p->K, (cuuint64_t)t->columns, (cuuint64_t)t->rows, (cuuint64_t)p->N};
+  const cuuint32_t row[4] = {WGMMA_M, (cuuint32_t)t->columns, 1, 1};
+  why = map_tiles(plan, &mine->results, "y", 4, size, row);
+  if (why) return why;
   snprintf(plan->words, sizeof plan->words, "%d strips of %d rows: %d products of %d, %d stages", t->strips, t->length, t->steps.steps, n, t->stages);
   const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel, (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
@@ -282,8 +294,11 @@ static const char *plan_stem(const conv_chain *chain, const conv_device *device,
 static cudaError_t launch_stem(const conv_plan *plan, const conv_buffers *each, cudaStream_t stream) {
   const stem_plan *mine = plan_data<stem_plan>(plan);
   const conv_buffers *a = &each[0], *b = &each[1];
+  CUtensorMap results;
+  const cudaError_t status = map_at(&results, &mine->results, b->y);
+  if (status) return status;
   return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->row->kernel,
-                       mine->problem, mine->cut, finish_of(&mine->epilogue, a->scale, a->bias), (const __half *)a->x, (const __half *)a->w, (__half *)b->y);
+                       mine->problem, mine->cut, finish_of(&mine->epilogue, a->scale, a->bias), (const __half *)a->x, (const __half *)a->w, results);
 }
 
 /* A strip's first row is the last of the strip above it, but for an image's first. */

@@ -103,7 +103,7 @@ void cudnn_baseline_close(cudnn_baseline *b) {
 /* ---------------------------------------------------------------- choosing */
 
 /* Winners of an earlier search that took this many times the first one's time are not timed again: no run differs so much from another. */
-static const double again_share = 1.25;
+static const double again_share = 1.25, close_share = 1.1 /* winners_only */;
 
 static cudnn_candidate describe(const cudnn_session *s, const tried_plan *tried) {
   cudnn_candidate c = {.layout = tried->graph->layout, .workspace = tried->plan->workspace, .us = tried->us};
@@ -279,13 +279,14 @@ int cudnn_baseline_open(cudnn_baseline *b, const cudnn_task *task, const conv_bu
     plan_search *search = &b->session->search;
     const cudnn_options *o = &search->options;
     const size_t asked = options->workspace_limit ? options->workspace_limit : default_workspace;
+    const double share = o->winners_only ? close_share : again_share;
     cudnn_winners known = {0};
     bool known_ones = false;
     for (int i = 0; i < 2 && !known_ones; i++) {
       if (!o->winners[i] || !o->gpu) continue;
       const int found = cudnn_winners_lookup(o->winners[i], task, o->gpu, cudnn_version(), asked, &known, error, error_size);
       if (found < 0) fprintf(stderr, "%s\n", error);
-      while (found == 0 && known.count > 1 && known.us[known.count - 1] > again_share * known.us[0]) known.count--;
+      while (found == 0 && known.count > 1 && known.us[known.count - 1] > share * known.us[0]) known.count--;
       known_ones = found == 0 && try_tags(b->session, (const char(*)[CUDNN_TAG])known.tag, known.count) > 0;
     }
     const bool from_file = known_ones && !o->search; /* a search anew begins with them, too: it never ends with less */
