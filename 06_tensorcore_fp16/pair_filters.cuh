@@ -37,17 +37,17 @@ static __device__ __forceinline__ unsigned long long moved(unsigned long long de
   return (descriptor & 0xffffffff00000000ull) | ((unsigned)descriptor + by);
 }
 
-/* Asks for all products of 64 filters and 2 SUMS positions, by the descriptors of their first: two groups, the last product by itself. */
+/* Asks for all products of 64 filters and 2 SUMS positions, by the descriptors of their first. */
 template <int SUMS>
 static __device__ __forceinline__ void multiply_pairs(float (&sum)[SUMS], const pair_steps &t, unsigned long long of_a, unsigned long long of_b) {
   ptx_wgmma_fence();
   ptx_wgmma<0, 0, 0>(sum, of_a, moved(of_b, t.at[0]));
-  for (int step = 1; step < t.steps; step++) {
-    if (step + 1 == t.steps) ptx_wgmma_commit();
-    ptx_wgmma(sum, moved(of_a, step * (STEP / 16)), moved(of_b, t.at[step]));
-  }
   ptx_wgmma_commit();
-  if (t.steps == 1) ptx_wgmma_commit();
+  for (int step = 1; step < t.steps; step++) {
+    ptx_wgmma_fence();
+    ptx_wgmma(sum, moved(of_a, step * (STEP / 16)), moved(of_b, t.at[step]));
+    ptx_wgmma_commit();
+  }
 }
 
 /* ---------------------------------------------------------------- host */

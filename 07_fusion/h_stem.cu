@@ -78,6 +78,12 @@ static __device__ __forceinline__ unsigned scaled(float2 sum, float scale, float
   return two_halves(fmaf(sum.x, scale, bias), fmaf(sum.y, scale, bias));
 }
 
+/* Of what was kept and a row's sums the largest. */
+template <int N> static __device__ __forceinline__ void keep(unsigned (&kept)[N / 4], const float (&sum)[N / 2], const channel_pair &c) {
+#pragma unroll
+  for (int j = 0; j < N / 4; j++) kept[j] = largest(kept[j], scaled(make_float2(sum[2 * j], sum[2 * j + 1]), c.scale[j % 2], c.bias[j % 2]));
+}
+
 /* Minus infinity where a window reaches past the last column. */
 template <int N> static __device__ __forceinline__ void cut_columns(unsigned (&rows)[N / 4], int columns) {
 #pragma unroll
@@ -184,20 +190,20 @@ __global__ void __launch_bounds__(BLOCK, 1) stem_kernel(conv_problem p, strip_cu
     __syncwarp();
     if (waits) ptx_bar_sync(MY_TURN + me, CONSUMERS * THREADS); /* the other's rows are multiplied, but for their last product */
     waits = true;
-    if (!first) {
+    const channel_pair of_middle = 2 * to.k >= 0 && 2 * to.k < p.P ? channels : nothing; /* outside of the image: minus infinity */
+    if (ROWS == 1 && !first) {
       multiply_pairs(sum[0], t.steps, of_a, middle);
-      if (ROWS > 1) multiply_pairs(sum[ROWS - 1], t.steps, of_a, last);
-      ptx_wgmma_wait<ROWS == 1 ? 0 : 2>();
-      const channel_pair c = 2 * to.k < p.P ? channels : nothing; /* past the image: minus infinity */
-#pragma unroll
-      for (int j = 0; j < N / 4; j++) kept[j] = largest(kept[j], scaled(make_float2(sum[0][2 * j], sum[0][2 * j + 1]), c.scale[j % 2], c.bias[j % 2]));
+      ptx_wgmma_wait<0>();
+      keep<N>(kept, sum[0], of_middle);
     }
-    if (ROWS == 1 || first) multiply_pairs(sum[ROWS - 1], t.steps, of_a, last);
+    if (ROWS > 1 && !first) multiply_pairs(sum[0], t.steps, of_a, middle);
+    multiply_pairs(sum[ROWS - 1], t.steps, of_a, last);
     ptx_wgmma_wait<1>();
     if (me == 0 || goes_on(t, next_of(t, at))) ptx_bar_arrive(MY_TURN + (me ^ 1), CONSUMERS * THREADS);
     ptx_wgmma_wait<0>();
     if (threadIdx.x % 32 == 0) ptx_mbarrier_arrive(r.empty + 8 * s.stage);
     __syncwarp();
+    if (ROWS > 1 && !first) keep<N>(kept, sum[0], of_middle);
     const channel_pair c = 2 * to.k + 1 >= 0 && 2 * to.k + 1 < p.P ? channels : nothing;
 #pragma unroll
     for (int j = 0; j < N / 4; j++) {
