@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(BLOCK, 1) recurrent_kernel(recurrent_layer lay
 
   for (int t = 0; t < layer.steps; t++) {
     const int at = (t * layer.batch + batch + n) * HIDDEN + unit;
-    const __half from_input = inside ? z[at] : __half(0.0f); /* comes while this waits for the state */
+    const __half from_input = inside ? z[at] : __half(0.0f); /* on its way while this waits; asked for a step ahead it was no faster */
     const ptx_shared state = states + t % 2 * STATE;
     if (t > 0) {
       ptx_mbarrier_wait(full + 8 * (t % 2), (t - 1) / 2 & 1);

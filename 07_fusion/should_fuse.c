@@ -8,7 +8,7 @@
 
 /* A kernel alone; one behind another begins while that ends, but the more it has to read and write, the longer until it is at full rate: at most `late_us`. */
 static const double start_us = 3, chain_start_us = 2.8, next_us = 1.1, late_us = 1.2, late_us_mb = 0.8;
-static const double memory_share = 0.95, products_share = 0.8, depthwise_share = 0.6, pointwise_share = 0.7, pool_share = 0.11, pool_start_us = 5;
+static const double memory_share = 0.95, products_share = 0.8, depthwise_share = 0.6, pointwise_share = 0.7, pool_share = 0.9;
 
 static bool is_depthwise(const conv_operation *o) { return o->kind == OPERATION_CONVOLUTION && o->problem.groups > 1 && o->problem.groups == o->problem.C; }
 
@@ -28,20 +28,20 @@ static double kernel_us(const machine_peaks *peaks, const conv_operation *o, dou
   const bool pool = o->kind == OPERATION_MAX_POOL, pointwise = o->kind == OPERATION_POINTWISE;
   const double share = pool ? pool_share : pointwise ? pointwise_share : is_depthwise(o) ? depthwise_share : memory_share;
   conv_traffic bytes = operation_traffic(o, DTYPE_FP16);
-  if (!pool) bytes.read -= cached;
-  const double begin = first ? start_us : pool ? pool_start_us : next_us + fmin(late_us, late_us_mb * sqrt((bytes.read + bytes.written) / 1e6));
+  bytes.read -= cached;
+  const double begin = first ? start_us : next_us + fmin(late_us, late_us_mb * sqrt((bytes.read + bytes.written) / 1e6));
   return begin + work_us(peaks, bytes, share, padded_macs(o));
 }
 
 static double macs_of(const conv_operation *o) { return o->kind == OPERATION_CONVOLUTION ? problem_macs(&o->problem) : 0; }
 
-/* Operations that are kernels of their own: an epilogue, too, in a chain of one, and behind a depthwise layer, whose kernels have none. Returns their number. */
+/* Operations that are kernels of their own: an epilogue, too, in a chain of one, and behind a depthwise or a first layer, whose kernels have none. Returns their number. */
 static int apart_of(const conv_chain *chain, conv_operation apart[2 * CHAIN_OPERATIONS]) {
   int count = 0;
   for (int i = 0; i < chain->count; i++) {
     const conv_operation *o = &chain->operation[i];
     apart[count++] = *o;
-    if (epilogue_empty(&o->epilogue) || (chain->count > 1 && !is_depthwise(o))) continue;
+    if (epilogue_empty(&o->epilogue) || (chain->count > 1 && !is_depthwise(o) && o->problem.C > 4)) continue;
     apart[count - 1].epilogue = (conv_epilogue){0};
     apart[count++] = epilogue_alone(o);
   }

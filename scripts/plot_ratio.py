@@ -9,13 +9,22 @@ import plot_data as data
 import plot_style as style
 
 NUMBERS = 0.92  # inches for the figures beside a column
-NAMES = {"resnet50": "ResNet-50", "mobilenet": "Depthwise layers", "image": "Pictures", "seed": "The README's layer"}
+NAMES = {"resnet50": "ResNet-50", "mobilenet": "Depthwise layers", "image": "Pictures", "seed": "The README's layer", "held_fp32": "Layers of other networks",
+         "fresh_fp32": "Layers chosen unseen", "held_depthwise_fp16": "Depthwise layers of another network"}
 
 
 def plots(rows, taken, source):
     """{name: figure} for every suite that has results beside cuDNN. taken: plot_data.rules()."""
     rows = [row for row in rows if row.on_gpu and row.cudnn_us]
     return {f"ratio-{suite}": plot(suite, members, taken, source) for suite, members in data.suites(rows).items()}
+
+
+def plots_of_rule(rows, source):
+    """The same from rows that have no other kernel than a rule's, the last step's rule first."""
+    taken = {}
+    for row in sorted(rows, key=lambda row: row.kernel, reverse=True):
+        taken.setdefault((row.shape.text, row.conv_pass, row.dtype), []).append(row.kernel)
+    return plots(rows, taken, source)
 
 
 class Cell:

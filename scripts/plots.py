@@ -5,7 +5,7 @@ step 07 fusion and network; each as SVG. scripts/plots.sh calls it.
 
 RESULTS  a folder with bench.csv (of `make bench`; more of them as bench-*.csv) and, if they were measured, depthwise.csv (the depthwise layers of
          the suite mobilenet: a ratio of their own), ladder-06.csv (every kernel of step 06 on one layer), dense-06.csv (the layers of ResNet-50 by the
-         kernel that it takes, in several batches), train.csv (of `make train`), fusion-07.csv and network-07.csv (of step 07's tools) and batch.csv (of `make batch`)
+         kernel that it takes, in several batches), other layers by the rules, NAME-fp32.csv and held-depthwise.csv (scripts/rows.sh), train.csv (of `make train`), fusion-07.csv and network-07.csv (of step 07's tools) and batch.csv (of `make batch`)
 OUT      the folder for the pictures
 LAYER    the layer of the ladder, as a benchdnn string; default mb16ic64ih56oc128oh56kh3ph1
 
@@ -49,6 +49,9 @@ def draw(results, out, layer):
     depthwise = results / "depthwise.csv"
     if depthwise.exists():
         for name, made in plot_ratio.plots(plot_data.read([depthwise]), taken, plot_data.source([depthwise] + which)).items():
+            yield name, made, ""
+    for path in sorted([*results.glob("*-fp32.csv"), *results.glob("held-depthwise.csv")]):  # they have the rule's kernels only
+        for name, made in plot_ratio.plots_of_rule(plot_data.read([path]), plot_data.source([path])).items():
             yield name, made, ""
     for step, own_layer in LAYER_OF.items():
         ladder, dense = results / f"ladder-{step}.csv", results / f"dense-{step}.csv"

@@ -95,7 +95,7 @@ static int select_jobs(plan_search *s, const proposal *list, int count, build_jo
 int search_tried(const plan_search *s) { return s->counts.timed + s->counts.failed + s->counts.not_capturable; }
 
 /* Seconds run out where every plan is compiled at run time: the first few are tried whatever it takes, or a short search would have picked none of them. */
-static bool enough(const plan_search *s, double second) { return search_clock() >= second && search_tried(s) >= LEAST_PLANS; }
+bool search_enough(const plan_search *s, double second) { return search_clock() >= second && search_tried(s) >= LEAST_PLANS; }
 
 /* Times a built plan. Returns true if it was entered. */
 static bool enter(plan_search *s, const build_job *job, double give_up_us) {
@@ -138,7 +138,7 @@ int search_try(plan_search *s, const proposal *list, int count, double give_up_u
       s->counts.slowest_build = jobs[i].seconds;
       config_print(&jobs[i].config, s->bench->task->layout, s->counts.slowest_tag);
     }
-    if (jobs[i].built && s->deadline > 0 && enough(s, s->deadline)) {
+    if (jobs[i].built && s->deadline > 0 && search_enough(s, s->deadline)) {
       s->counts.cut++; /* one launch can take seconds */
     } else if (jobs[i].built) {
       kept = enter(s, &jobs[i], give_up_us);
@@ -182,7 +182,7 @@ search_limit search_limit_of(const plan_search *s, double share) {
   return (search_limit){.plans = (int)(share * s->options.most_plans), .second = s->start + share * s->options.most_seconds};
 }
 
-bool search_reached(const plan_search *s, search_limit l) { return s->lost || search_tried(s) >= l.plans || enough(s, l.second); }
+bool search_reached(const plan_search *s, search_limit l) { return s->lost || search_tried(s) >= l.plans || search_enough(s, l.second); }
 
 /* ---------------------------------------------------------------- what cuDNN proposes */
 

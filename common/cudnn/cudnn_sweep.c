@@ -66,7 +66,7 @@ static void turn(sweep_state *w, int type, const int64_t *value, int values) {
   plan_search *s = w->search;
   const cudnn_config from = w->best;
   for (int done = 0; done < values;) {
-    if (search_reached(s, w->until) || search_clock() + w->build_seconds > w->until.second) {
+    if (search_reached(s, w->until) || search_enough(s, w->until.second - w->build_seconds)) {
       s->counts.cut += values - done;
       return;
     }
