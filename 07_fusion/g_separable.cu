@@ -25,7 +25,7 @@ static constexpr int TASKS = BK / SIDE /* of a chunk */, UNITS = 2 /* of a task 
 static constexpr int OPERAND = PIXELS * ROW, OPERANDS = 4, MOST_STAGES = 2 * AHEAD, MOST_OF_FILTERS = 16, MOST_FILTERS = 384;
 
 /* Threads, with so many warpgroups that multiply. */
-static __host__ __device__ constexpr int block_of(int multipliers) { return (1 + multipliers) * THREADS + WORKERS * 32; }
+static __host__ __device__ constexpr int threads(int multipliers) { return (1 + multipliers) * THREADS + WORKERS * 32; }
 
 static_assert(AHEAD * TASKS == WORKERS && AHEAD < OPERANDS, "");
 /* A worker asks a barrier for the parity of a round, so it must know that the round before is over. A stage of x was its own in that round, if there are AHEAD stages or twice as many (copies may
@@ -48,28 +48,27 @@ template <int M> static __device__ __forceinline__ corner corner_at(const tile_c
   return {(i - of_k * t.parts.by) * M * WGMMA_M, (of_k - of_q * t.by_q.by) * t.columns, (of_q - n * t.by_p.by) * t.rows, n};
 }
 
-/* M: times 64 filters of a tile. MULTIPLIERS: warpgroups that multiply, a tile each in turn; two where tiles have one chunk. */
-template <int M, int STRIDE, int MULTIPLIERS>
-__global__ void __launch_bounds__(block_of(MULTIPLIERS), 1)
+/* M: times 64 filters of a tile. TURNS: warpgroups that multiply, a tile each in turn; two, where tiles have one chunk. */
+template <int M, int STRIDE, int TURNS>
+__global__ void __launch_bounds__(threads(TURNS), 1)
     separable_kernel(conv_problem p, int filters, tile_cut t, finish first, finish second, const __half *__restrict__ w,
                      const __grid_constant__ CUtensorMap halos, const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap residuals,
                      const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[]; /* operands, a box for each 64 filters of each multiplier, filters, x, the table */
-  __shared__ unsigned long long barriers[2 * (MOST_STAGES + MOST_OF_FILTERS + OPERANDS + MULTIPLIERS) + 1];
-  const int role = uniform(threadIdx.x / THREADS), of_boxes = OPERANDS * OPERAND, of_w = of_boxes + MULTIPLIERS * M * OPERAND,
-            of_x = of_w + t.of_filters * M * TAP;
+  __shared__ unsigned long long barriers[2 * (MOST_STAGES + MOST_OF_FILTERS + OPERANDS + TURNS) + 1];
+  const int role = uniform(threadIdx.x / THREADS), of_boxes = OPERANDS * OPERAND, of_w = of_boxes + TURNS * M * OPERAND, of_x = of_w + t.of_filters * M * TAP;
   unsigned char *const table = shared + of_x + t.stages.by * t.stage;
   const ptx_shared at = ptx_shared_address(shared), b = ptx_shared_address(barriers);
   const ring x = {b, b + 8 * MOST_STAGES}, operands = {b + 16 * MOST_STAGES, b + 16 * MOST_STAGES + 8 * OPERANDS};
-  const ring of_box = {operands.empty + 8 * OPERANDS, operands.empty + 8 * (OPERANDS + MULTIPLIERS)},
-             weights = {of_box.empty + 8 * MULTIPLIERS, of_box.empty + 8 * (MULTIPLIERS + MOST_OF_FILTERS)};
+  const ring of_box = {operands.empty + 8 * OPERANDS, operands.empty + 8 * (OPERANDS + TURNS)},
+             weights = {of_box.empty + 8 * TURNS, of_box.empty + 8 * (TURNS + MOST_OF_FILTERS)};
   const ptx_shared table_full = weights.empty + 8 * MOST_OF_FILTERS;
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&filter_tiles);
     ptx_mbarrier_init(table_full, 1);
     for (int i = 0; i < OPERANDS; i++) ptx_mbarrier_init(operands.full + 8 * i, TASKS), ptx_mbarrier_init(operands.empty + 8 * i, THREADS / 32);
-    ring_begin(of_box, MULTIPLIERS, 1), ring_begin(weights, t.of_filters, THREADS / 32), ring_begin(x, t.stages.by, TASKS);
+    ring_begin(of_box, TURNS, 1), ring_begin(weights, t.of_filters, THREADS / 32), ring_begin(x, t.stages.by, TASKS);
   }
   __syncthreads();           /* barriers are there */
   ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
@@ -87,7 +86,7 @@ __global__ void __launch_bounds__(block_of(MULTIPLIERS), 1)
         ptx_mbarrier_wait(of_box.empty + 8 * s.stage, s.parity ^ 1);
         ptx_mbarrier_arrive_expect_tx(full, M * OPERAND);
         for (int m = 0; m < M; m++) ptx_tensor_load(at + of_boxes + (s.stage * M + m) * OPERAND, &residuals, {c.k + m * WGMMA_M, c.q, c.p, c.n}, full);
-        s = next_slot(s, MULTIPLIERS);
+        s = next_slot(s, TURNS);
         continue;
       }
       if (warp == 1 && t.resident && i > (int)blockIdx.x) return;
@@ -105,12 +104,12 @@ __global__ void __launch_bounds__(block_of(MULTIPLIERS), 1)
     return;
   }
 
-  if (role > MULTIPLIERS) { /* the workers; a step is a chunk of a tile */
+  if (role > TURNS) { /* the workers; a step is a chunk of a tile */
     const int lane = threadIdx.x % 32, steps = (t.tiles - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x * t.chunks.by;
     ptx_mbarrier_wait(table_full, 0);
     diagonals d;
     int had = -1; /* whose diagonals these are */
-    for (int task = uniform(threadIdx.x / 32) - (1 + MULTIPLIERS) * THREADS / 32; task < steps * TASKS; task += WORKERS) {
+    for (int task = uniform(threadIdx.x / 32) - (1 + TURNS) * THREADS / 32; task < steps * TASKS; task += WORKERS) {
       const int step = task / TASKS, group = task % TASKS, round = divide(step, t.stages), stage = step - round * t.stages.by, operand = step % OPERANDS;
       const int channel = (step - divide(step, t.chunks) * t.chunks.by) * BK + group * SIDE;
       if (channel != had) d = load_diagonals(first, table, channel, p.C), had = channel;
@@ -120,24 +119,23 @@ __global__ void __launch_bounds__(block_of(MULTIPLIERS), 1)
 #pragma unroll 1
         for (int unit = 0; unit < UNITS; unit++)
           depthwise<STRIDE>(t.columns, t.wide, first, d, group, unit, at + of_x + stage * t.stage, at + operand * OPERAND);
-      else if (step < OPERANDS || t.chunks.by > 1) put_zeros(group, shared + operand * OPERAND); /* of one chunk they stay */
-      ptx_fence_proxy_async();                                                                   /* written by threads, read by wgmma */
+      else if (step < OPERANDS || t.chunks.by > 1 /* of one chunk they stay */) put_zeros(group, shared + operand * OPERAND);
+      ptx_fence_proxy_async(); /* written by threads, read by wgmma */
       __syncwarp();
       if (lane == 0) ptx_mbarrier_arrive(x.empty + 8 * stage), ptx_mbarrier_arrive(operands.full + 8 * operand);
     }
     return;
   }
 
-  ptx_setmaxnreg_inc<MULTIPLIERS == 1 ? 144 : 104>(); /* who multiplies: every tile, or with one chunk every second */
-  const int me = role - 1, begin = blockIdx.x + me * gridDim.x;
-  const ptx_shared box = at + of_boxes + me * M * OPERAND;
+  ptx_setmaxnreg_inc<TURNS == 1 ? 144 : 104>(); /* who multiplies: every tile, or with one chunk every second */
+  const int me = role - 1, begin = blockIdx.x + me * gridDim.x, box = at + of_boxes + me * M * OPERAND;
   const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
   slot o = {me, 0}, s = {0, 0};
   unsigned parity = 0;
   channel_pair channels[M]; /* the same for all tiles of the block */
 #pragma unroll
   for (int m = 0; m < M; m++) channels[m] = channels_of(second, corner_at<M>(t, blockIdx.x).k + m * WGMMA_M, filters);
-  for (int i = begin; i < t.tiles; i += MULTIPLIERS * gridDim.x, parity ^= 1) {
+  for (int i = begin; i < t.tiles; i += TURNS * gridDim.x, parity ^= 1) {
     const corner c = corner_at<M>(t, i);
     float sum[M][PIXELS / 2] = {};
     slot o_before = o, s_before = s;
@@ -153,7 +151,7 @@ __global__ void __launch_bounds__(block_of(MULTIPLIERS), 1)
         ptx_bulk_wait_read<0>(); /* the tile before has left */
         if (second.residual && i > begin) ptx_mbarrier_arrive(of_box.empty + 8 * me);
       }
-      o_before = o, s_before = s, o = next_slot(o, OPERANDS), s = next_slot(s, t.of_filters);
+      o_before = o, s_before = s, o = next_slot(TURNS > 1 ? next_slot(o, OPERANDS) : o, OPERANDS), s = next_slot(s, t.of_filters);
     }
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(operands.empty + 8 * o_before.stage);
@@ -169,7 +167,6 @@ __global__ void __launch_bounds__(block_of(MULTIPLIERS), 1)
       ptx_bulk_commit();
     }
     __syncwarp();
-    if (MULTIPLIERS > 1) o = next_slot(o, OPERANDS); /* the other's */
   }
   if (stores) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
 }
@@ -292,17 +289,16 @@ static cudaError_t launch_separable(const conv_plan *plan, const conv_buffers *e
   if (!status) status = map_at(&residuals, &mine->results, mine->second.residual ? (void *)b->residual : b->y);
   if (!status) status = map_at(&results, &mine->results, b->y);
   if (status) return status;
-  return launch_kernel(
-      {.grid = dim3(mine->blocks), .block = dim3(block_of(mine->multipliers)), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->kernel,
-      mine->problem, mine->filters, mine->cut, finish_of(&mine->first, a->scale, a->bias), finish_of(&mine->second, b->scale, b->bias), (const __half *)a->w,
-      halos, filter_tiles, residuals, results);
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(threads(mine->multipliers)), .shared = (size_t)mine->shared, .stream = stream, .early = true},
+                       mine->kernel, mine->problem, mine->filters, mine->cut, finish_of(&mine->first, a->scale, a->bias),
+                       finish_of(&mine->second, b->scale, b->bias), (const __half *)a->w, halos, filter_tiles, residuals, results);
 }
 
 /* Every part of the filters computes the depthwise layer. */
 static void facts_separable(const conv_chain *chain, const conv_plan *plan, chain_facts *facts) {
   const separable_plan *mine = plan_data<separable_plan>(plan);
   const double again = (mine->cut.parts.by - 1) * (double)problem_macs(&chain->operation[0].problem);
-  *facts = {(const void *)mine->kernel, mine->blocks, block_of(mine->multipliers), mine->shared, mine->cut.tiles, again, mine->us};
+  *facts = {(const void *)mine->kernel, mine->blocks, threads(mine->multipliers), mine->shared, mine->cut.tiles, again, mine->us};
 }
 
 static double growth_separable(const conv_chain *chain, int index, bool random) {

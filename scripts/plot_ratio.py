@@ -122,7 +122,7 @@ def mean_words(cells):
         return "no kernel"
     weight = sum(cell.count for cell in there)
     mean = math.exp(sum(cell.count * math.log(cell.ratio) for cell in there) / weight)
-    part = "" if len(there) == len(cells) else f" ({len(there)} of {len(cells)} layers)"
+    part = "" if len(there) == len(cells) else f" ({len(there)} of {len(cells)})"
     return f"geometric mean {ratio_text(mean)}{part}"
 
 

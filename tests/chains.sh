@@ -40,6 +40,9 @@ chain 07d '5x5, dilated, uneven padding' mb1ic16ih12iw11oc24oh11ow9kh5kw3dh0dw1p
 chain 07h 'a stem' mb3ic3ih32oc64oh16kh7sh2ph3+scale+bias+relu pool:g64mb3ic64ih16oc64oh8kh3sh2ph1
 chain 07h 'negative maxima, odd sizes, 24 filters' mb2ic3ih31iw32oc24oh15ow16kh3kw3sh2sw2ph0pw1 pool:g24mb2ic24ih15iw16oc24oh8ow8kh3kw3sh2sw2ph1pw1
 chain 07h 'stride 4: two planes; one image' mb1ic4ih44oc16oh11kh4sh4+bias pool:g16mb1ic16ih11oc16oh6kh3sh2ph1
+chain 07h 'an odd number of columns, rows below the image' mb2ic3ih12iw106oc64oh6ow53kh7kw7sh2sw2ph3pw3+bias pool:g64mb2ic64ih6iw53oc64oh3ow27kh3kw3sh2sw2ph1pw1
+chain 07h 'windows past the last row and column' mb1ic3ih8iw208oc64oh4ow104kh3kw3sh2sw2ph1pw1 pool:g64mb1ic64ih4iw104oc64oh3ow53kh3kw3sh2sw2ph1pw1
+chain 07h 'wide rows, 40 filters' mb1ic3ih8iw312oc40oh4ow156kh3kw3sh2sw2ph1pw1+relu pool:g40mb1ic40ih4iw156oc40oh2ow78kh3kw3sh2sw2ph1pw1
 # bottleneck WHAT C H W BETWEEN BETWEEN K N: 07e on such layers, with an epilogue for each in the arguments behind
 bottleneck() {
   local what=$1 c=$2 h=$3 w=$4 between=$5 next=$6 k=$7 n=$8
@@ -56,6 +59,8 @@ chain 07g 'depthwise, then 1x1 with a residual' g144mb2ic144ih12oc144kh3ph1+scal
 chain 07g 'a stride, a row of filters that is not whole' g72mb3ic72ih15oc72oh8kh3sh2ph1+bias+relu6 mb3ic72ih8oc136kh1+bias
 chain 07g 'an even image with a stride, padding on two sides alone' g8mb1ic8ih18oc8oh9kh3sh2ph0 mb1ic8ih9oc8kh1+residual+relu
 chain 07g 'two images a tile, three parts of the filters' g24mb5ic24ih7oc24kh3ph1 mb5ic24ih7oc328kh1+bias+residual+relu
+chain 07g 'one chunk: two warpgroups multiply' g32mb3ic32ih20oc32kh3ph1+bias+relu6 mb3ic32ih20oc16kh1+bias
+chain 07g 'one chunk and a residual' g64mb2ic64ih17oc64kh3ph1+bias+relu6 mb2ic64ih17oc64kh1+bias+residual
 chain 07g 'large tiles' g576mb2ic576ih14oc576oh7kh3sh2ph1+bias+relu6 mb2ic576ih7oc160kh1
 chain 07g 'no padding' g16mb1ic16ih9iw40oc16oh7ow38kh3kw3ph0pw0+relu6 mb1ic16ih7iw38oc32oh7ow38kh1kw1
 "$graph" --dtype fp16 --no-time g520mb45ic520ih14oc520oh7kh3sh2ph1+bias+relu6 mb45ic520ih7oc160kh1 >"$out" 2>&1 && grep -q 'by 07g, 8 x 8 pixels, 128 filters a tile: 3' "$out"

@@ -88,6 +88,16 @@ defect state_asked $kernel 's/if \(threadIdx.x == 0 && t > 0 && t \+ 2 < layer.s
 defect state_told $kernel 's/if \(threadIdx.x < BLOCKS && t \+ 2.*//' 'deadlock|never' '' '07i: nobody is told that a state has been read' $state
 defect state_gather $kernel 's/pair, 2, CHUNK/pair, 4, CHUNK/' result '' '07i: values of other units' $state
 two='g136mb2ic136ih10oc136kh3ph1+bias mb2ic136ih10oc24kh1+residual'
+kernel=h_stem.cu
+stem='mb2ic3ih32oc64oh16kh7sh2ph3+bias+relu pool:g64mb2ic64ih16oc64oh8kh3sh2ph1'
+defect stem_box $kernel 's/if \(first_thread\) ptx_bulk_wait_read<0>\(\); \/\* the row before.*//' "$race" '' '07h: maxima over those that still leave' $stem
+defect stem_fence $kernel 's/ptx_fence_proxy_async\(\); \/\* for the copy engine.*//' proxy '' '07h: no fence between maxima and their way out' $stem
+defect stem_meet $kernel 's/ptx_bar_sync\(2 \+ me, THREADS\);//' "$race" '' '07h: a row leaves before all maxima are there' $stem
+defect stem_pairs $kernel 's/ptx_mbarrier_wait\(r.full \+.*//' "$race|uninitialised" '' '07h: products of pairs that are not there' $stem
+defect stem_again $kernel 's/ptx_mbarrier_wait\(r.empty \+.*//' "$race" '' '07h: pairs made over those that are multiplied' $stem
+defect stem_raw $kernel 's/ptx_mbarrier_wait\(raw_full \+.*//' "$race|uninitialised" '' '07h: pairs of pixels that have not come' $stem
+defect stem_left $kernel 's/\(t \+ 3\) % 4/(t + 2) % 4/' result '' '07h: the wrong neighbour on the left' $stem
+defect stem_kept $kernel 's/, kept\[j\] = below;/;/' result '' '07h: the last row is not kept for the next' $stem
 kernel=g_separable.cu
 defect operand_fence $kernel 's/ptx_fence_proxy_async\(\); \/\* written by threads.*//' proxy '' '07g: no fence between the operand and its products' $two
 defect operand_meet $kernel 's/ptx_mbarrier_wait\(operands.full.*//' "$race" '' '07g: products of an operand that is not there' $two

@@ -199,7 +199,7 @@ typedef struct search_limit {
 } search_limit;
 #define SEARCH_GIVE_UP 2.5                                        /* times the best: a plan as slow as that is not sampled any further */
 search_limit search_limit_of(const plan_search *s, double share); /* a share of the options' plans and seconds */
-bool search_enough(const plan_search *s, double second); /* it is that late, and the least that a search tries has been tried */
+bool search_enough(const plan_search *s, double second);          /* it is that late, and the least that a search tries has been tried */
 bool search_reached(const plan_search *s, search_limit l);
 int search_tried(const plan_search *s);
 double search_clock(void);
