@@ -173,6 +173,10 @@ void cudnn_counts_print(const cudnn_counts *counts, char text[CUDNN_SEARCH]);
  * no other. `committed` has to stay as long as the options. */
 void cudnn_winners_files(const char *gpu, char committed[PATH_MAX], cudnn_options *options);
 
+/* The key of a line as it stands in the file, with the comma that ends it. */
+enum { CUDNN_KEY = 768 };
+void cudnn_task_key(const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, char key[CUDNN_KEY]);
+
 /* A CSV file with a header line; the key of a line is GPU, cuDNN version, shape, pass, dtype, layout, graph and workspace limit.
  * Of several lines with one key the last counts. lookup: 0 found, 1 not there, -1 a line in `error`. append: 0, or -1 after a line on stderr. */
 int cudnn_winners_lookup(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, cudnn_winners *winners, char *error,

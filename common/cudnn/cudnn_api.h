@@ -178,7 +178,9 @@ typedef struct plan_search {
   cudnn_config *seen;    /* whatever became of them */
   int count, seen_count, room, seen_room;
   cudnn_counts counts;
-  bool checked;              /* results are compared with the reference, or were when the tag was written down */
+  bool checked;               /* results are compared with the reference, or were when the tag was written down */
+  char (*endless)[CUDNN_TAG]; /* plans that did not end in an earlier run: left out */
+  int endless_count;
   double start, deadline;    /* seconds of search_clock; deadline: what is built by then but not timed is cut; 0: none */
   bool lost;                 /* an error made the device unusable */
   char why[CUDNN_ERROR / 2]; /* the last configuration was not entered */
@@ -188,6 +190,9 @@ typedef struct proposal {
   const cudnn_graph *graph;
   cudnn_config config;
 } proposal;
+
+/* Plans that do not end are watched for from now on; and those that are known are left out. After the options and the bench are set. */
+void search_watch(plan_search *s);
 
 /* Builds configurations that were not seen yet, times them and enters them into `tried`; counts say what became of them. give_up_us as
  * bench_time's. At most BUILDERS at a time. Returns how many were entered, as the last ones. */

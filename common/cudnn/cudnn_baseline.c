@@ -80,6 +80,7 @@ static int open_session(cudnn_baseline *b, const cudnn_task *task, const conv_bu
   if (o->most_seconds <= 0) o->most_seconds = 10;
   if (o->workspace_limit == 0) o->workspace_limit = default_workspace;
   while (bench_workspace(&s->bench, o->workspace_limit) && o->workspace_limit > least_workspace) o->workspace_limit /= 2;
+  search_watch(&s->search);
   return 0;
 }
 

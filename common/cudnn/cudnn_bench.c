@@ -2,6 +2,8 @@
 #include "common/cudnn/cudnn_api.h"
 
 #ifdef HAVE_CUDNN
+#include "common/cudnn/cudnn_watch.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,8 @@
 enum { LEAST_LAUNCHES = 10, MOST_LAUNCHES = 512, SAMPLES = 3 };
 static const double sample_us = 4000; /* a sample need not take longer */
 static const double loading_us = 1e6; /* nor does loading a plan's kernels */
+static const double most_running = 60,
+                    most_building = 240; /* seconds, of a plan's samples, and of plans built side by side, of which some take 20: longer, it does not end */
 
 int bench_open(cudnn_bench *b, const cudnn_task *task, const conv_buffers *views, int sets, char *error, size_t error_size) {
   *b = (cudnn_bench){.task = task, .views = views, .sets = sets};
@@ -65,7 +69,22 @@ void bench_free(cudnn_bench *b) {
   *b = (cudnn_bench){0};
 }
 
+/* Of plans built side by side the first that is not. */
+typedef struct building {
+  const cudnn_bench *bench;
+  const build_job *jobs;
+  int count;
+} building;
+static void name_building(const void *context, char tag[CUDNN_TAG]) {
+  const building *b = context;
+  int i = 0;
+  while (i + 1 < b->count && b->jobs[i].seconds > 0) i++;
+  config_print(&b->jobs[i].config, b->bench->task->layout, tag);
+}
+
 void bench_build(cudnn_bench *b, build_job *jobs, int count) {
+  const building all = {b, jobs, count};
+  watch_begin(most_building, "be built", name_building, &all);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(count)
   for (int i = 0; i < count; i++) {
     build_job *job = &jobs[i];
@@ -77,6 +96,7 @@ void bench_build(cudnn_bench *b, build_job *jobs, int count) {
     job->built = plan_build(job->plan, job->graph, b->builder[i] && count > 1 ? b->builder[i] : b->handle, &job->config) == 0;
     job->seconds = search_clock() - start;
   }
+  watch_end();
 }
 
 /* The variant pack of a set: the graph's tensors at the harness's addresses. The graph's UIDs are the same in every layout, but kept apart. */
@@ -154,8 +174,8 @@ static bool replay(cudnn_bench *b, cudaGraphExec_t exec, int launches, double *u
 
 static double middle(double a, double b, double c) { return a > b ? (b > c ? b : a > c ? c : a) : (a > c ? a : b > c ? c : b); }
 
-try_result bench_time(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, double give_up_us, double *us) {
-  double first, second, sample[SAMPLES];
+static try_result sample(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, double give_up_us, double *us) {
+  double first, second, each[SAMPLES];
   if (!once(b, g, p, 0, &first)) return failed();                                       /* loads its kernels */
   if (give_up_us > 0 && first > 100 * give_up_us && first > loading_us) second = first; /* hopeless, however long loading took */
   else if (!once(b, g, p, b->sets > 1 ? 1 : 0, &second)) return failed();
@@ -172,11 +192,28 @@ try_result bench_time(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p,
   if (launches > MOST_LAUNCHES) launches = MOST_LAUNCHES;
   if (second * launches > 4 * sample_us) launches = second > sample_us ? 1 : (int)(4 * sample_us / second);
   if (!capture(b, g, p, launches, &exec)) return TRIED_NOT_CAPTURABLE;
-  bool right = replay(b, exec, launches, &sample[0]); /* warm-up */
-  for (int i = 0; i < SAMPLES && right; i++) right = replay(b, exec, launches, &sample[i]);
+  bool right = replay(b, exec, launches, &each[0]); /* warm-up */
+  for (int i = 0; i < SAMPLES && right; i++) right = replay(b, exec, launches, &each[i]);
   cudaGraphExecDestroy(exec);
   if (!right) return failed();
-  *us = middle(sample[0], sample[1], sample[2]);
+  *us = middle(each[0], each[1], each[2]);
   return TRIED_TIMED;
+}
+
+typedef struct running {
+  const cudnn_bench *bench;
+  const cudnn_plan *plan;
+} running;
+static void name_running(const void *context, char tag[CUDNN_TAG]) {
+  const running *r = context;
+  config_print(&r->plan->config, r->bench->task->layout, tag);
+}
+
+try_result bench_time(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, double give_up_us, double *us) {
+  const running one = {b, p};
+  watch_begin(most_running, "run", name_running, &one);
+  const try_result result = sample(b, g, p, give_up_us, us);
+  watch_end();
+  return result;
 }
 #endif

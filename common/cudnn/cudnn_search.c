@@ -6,6 +6,8 @@
 #include "common/cudnn/cudnn_api.h"
 
 #ifdef HAVE_CUDNN
+#include "common/cudnn/cudnn_watch.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,11 +72,45 @@ static bool admitted(const plan_search *s, unsigned notes) {
   return s->options.any_math || notes_same_math(notes, dtype) || (s->checked && dtype == DTYPE_FP16);
 }
 
-/* Leaves out what was seen and what does other math; makes jobs of the rest. */
+enum { ENDLESS = 64 };
+
+/* A file in the folder of another. */
+static void beside(const char *other, const char *name, char path[PATH_MAX]) {
+  const char *slash = strrchr(other, '/');
+  snprintf(path, PATH_MAX, "%.*s%s", slash ? (int)(slash + 1 - other) : 0, other, name);
+}
+
+void search_watch(plan_search *s) {
+  const cudnn_options *o = &s->options;
+  char key[CUDNN_KEY], path[PATH_MAX];
+  cudnn_task_key(s->bench->task, o->gpu ? o->gpu : "", cudnn_version(), o->workspace_limit, key);
+  s->endless = malloc(ENDLESS * sizeof *s->endless);
+  for (int i = 0; i < 2 && s->endless; i++) {
+    if (!o->winners[i]) continue;
+    beside(o->winners[i], "cudnn_endless.csv", path);
+    s->endless_count += watch_known(path, key, s->endless + s->endless_count, ENDLESS - s->endless_count);
+  }
+  if (o->append_to) beside(o->append_to, "cudnn_endless.csv", path);
+  watch_task(key, o->append_to ? path : NULL);
+}
+
+static bool is_endless(const plan_search *s, const cudnn_config *config) {
+  char tag[CUDNN_TAG];
+  config_print(config, s->bench->task->layout, tag);
+  for (int i = 0; i < s->endless_count; i++)
+    if (strcmp(s->endless[i], tag) == 0) return true;
+  return false;
+}
+
+/* Leaves out what was seen, what does not end and what does other math; makes jobs of the rest. */
 static int select_jobs(plan_search *s, const proposal *list, int count, build_job jobs[BUILDERS]) {
   int selected = 0;
   for (int i = 0; i < count && selected < BUILDERS; i++) {
     if (seen_before(s, &list[i].config)) continue;
+    if (is_endless(s, &list[i].config)) {
+      snprintf(s->why, sizeof s->why, "it did not end in an earlier run");
+      continue;
+    }
     const engine_facts facts = engine_ask(list[i].graph, list[i].config.engine);
     if (facts.usable && !admitted(s, facts.notes)) {
       s->counts.other_math++;
@@ -172,6 +208,8 @@ void search_free(plan_search *s) {
     }
   free(s->tried);
   free(s->seen);
+  free(s->endless);
+  s->endless = NULL, s->endless_count = 0;
   s->tried = NULL, s->seen = NULL;
   s->count = s->seen_count = s->room = s->seen_room = 0;
 }

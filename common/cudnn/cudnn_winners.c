@@ -16,11 +16,10 @@
 #include "common/files/output.h"
 #include "common/harness/gpus.h"
 
-enum { KEY = 768, PLAN_FIELDS = 2 * CUDNN_BEST };
+enum { PLAN_FIELDS = 2 * CUDNN_BEST };
 static const char header[] = "gpu,cudnn,shape,pass,dtype,layout,graph,workspace,plan1,us1,plan2,us2,plan3,us3,plan4,us4,plan5,us5,search";
 
-/* The key as it stands in the file, with the comma that ends it. */
-static void make_key(const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, char key[KEY]) {
+void cudnn_task_key(const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, char key[CUDNN_KEY]) {
   conv_problem plain = *task->problem;
   plain.name[0] = 0, plain.repeat = 1;
   char shape[256], graph[CUDNN_GRAPH_NAME], name[128];
@@ -29,8 +28,8 @@ static void make_key(const cudnn_task *task, const char *gpu, int version, size_
   name[n] = 0;
   problem_print(&plain, shape, sizeof shape);
   cudnn_graph_name(task, graph);
-  snprintf(key, KEY, "\"%s\",%d,%s,%s,%s,%s,%s,%zu,", name, version, shape, pass_name(task->pass), dtype_name(task->dtype), layout_name(task->layout), graph,
-           workspace_limit);
+  snprintf(key, CUDNN_KEY, "\"%s\",%d,%s,%s,%s,%s,%s,%zu,", name, version, shape, pass_name(task->pass), dtype_name(task->dtype), layout_name(task->layout),
+           graph, workspace_limit);
 }
 
 /* The plans behind the key. Returns false when a field is no tag or no time. */
@@ -65,10 +64,10 @@ void cudnn_counts_print(const cudnn_counts *c, char text[CUDNN_SEARCH]) {
 
 int cudnn_winners_lookup(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, cudnn_winners *winners, char *error,
                          size_t error_size) {
-  char key[KEY], *line = NULL;
+  char key[CUDNN_KEY], *line = NULL;
   size_t line_size = 0;
   ssize_t length;
-  make_key(task, gpu, version, workspace_limit, key);
+  cudnn_task_key(task, gpu, version, workspace_limit, key);
   if (access(path, F_OK) && errno == ENOENT) return 1;
   const char *unreadable;
   FILE *file = input_open(path, false, &unreadable);
@@ -94,8 +93,8 @@ int cudnn_winners_lookup(const char *path, const cudnn_task *task, const char *g
 }
 
 int cudnn_winners_append(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, const cudnn_winners *winners) {
-  char key[KEY];
-  make_key(task, gpu, version, workspace_limit, key);
+  char key[CUDNN_KEY];
+  cudnn_task_key(task, gpu, version, workspace_limit, key);
   output *o = output_append("winners", path);
   if (!o) return -1;
   if (o->empty) fprintf(o->file, "%s\n", header);
