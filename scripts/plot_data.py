@@ -137,6 +137,15 @@ def fastest(rows, key):
     return best
 
 
+def on_layers(rows, others):
+    """Of the rows those on layers that the others have, by the others' names."""
+    names = {row.shape.text: (row.name, row.count) for row in others}
+    same = [row for row in rows if row.shape.text in names]
+    for row in same:
+        row.name, row.count = names[row.shape.text]
+    return same
+
+
 def rules(results):
     """({(layer, pass, arithmetic): [the kernels that the steps' rules take, the last step's first]}, the files: which-NN.csv of `make emulated`)."""
     taken, paths = {}, sorted(results.glob("which-*.csv"), reverse=True)
