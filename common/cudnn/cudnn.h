@@ -88,6 +88,7 @@ typedef struct cudnn_counts {
   int wrong;                    /* among the fastest, with a wrong result */
   double wrong_us, wrong_share; /* the fastest of these: its time, its worst error as a share of a plain sum's bound, its tag */
   char wrong_tag[CUDNN_TAG];
+  int endless;       /* left out: taken for endless in an earlier run */
   int cut;           /* known, but the plans or the seconds were used up */
   int runtime_built; /* of the timed: compiled at run time (NVRTC) */
   double seconds, build_seconds, time_seconds;

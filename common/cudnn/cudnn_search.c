@@ -108,6 +108,7 @@ static int select_jobs(plan_search *s, const proposal *list, int count, build_jo
   for (int i = 0; i < count && selected < BUILDERS; i++) {
     if (seen_before(s, &list[i].config)) continue;
     if (is_endless(s, &list[i].config)) {
+      s->counts.endless++;
       snprintf(s->why, sizeof s->why, "it did not end in an earlier run");
       continue;
     }

@@ -1,5 +1,5 @@
-/* Plans that do not end: some of cuDNN's never do, on some shapes, and a kernel that runs is stopped by nothing but the end of the program. So a thread watches: when a plan takes too long it says
- * which one, writes it down for the next run to leave out, and ends the program with exit status 1. A file of such plans has lines "KEY,TAG", KEY as in a winners' file. */
+/* Plans that do not end: a kernel that runs is stopped by nothing but the end of the program. So a thread watches: a plan that takes too long is taken for endless. It says which one (of plans that
+ * are built side by side the first that is not built yet), writes it down for the next run to leave out, and ends the program with exit status 1. A file of such plans has lines "KEY,TAG", KEY as in a winners' file. */
 #pragma once
 #include "common/cudnn/cudnn.h"
 

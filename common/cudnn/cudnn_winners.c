@@ -56,9 +56,10 @@ static bool read_plans(const char *text, cudnn_winners *winners) {
 }
 
 void cudnn_counts_print(const cudnn_counts *c, char text[CUDNN_SEARCH]) {
-  const int n =
+  int n =
       snprintf(text, CUDNN_SEARCH, "timed=%d;cut=%d;other_math=%d;hopeless=%d;refused=%d;over_workspace=%d;not_capturable=%d;failed=%d;wrong=%d;seconds=%.1f",
                c->timed, c->cut, c->other_math, c->hopeless, c->refused, c->over_workspace, c->not_capturable, c->failed, c->wrong, c->seconds);
+  if (c->endless) n += snprintf(text + n, CUDNN_SEARCH - (size_t)n, ";endless=%d", c->endless);
   if (c->wrong) snprintf(text + n, CUDNN_SEARCH - (size_t)n, ";fastest_wrong=%s;its_us=%.1f;its_plain_share=%.3g", c->wrong_tag, c->wrong_us, c->wrong_share);
 }
 
