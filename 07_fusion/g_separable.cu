@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
   channel_pair channels[M]; /* the same for all tiles of the block */
 #pragma unroll
   for (int m = 0; m < M; m++) channels[m] = channels_of(second, corner_at<M>(t, blockIdx.x).k + m * WGMMA_M, filters);
-  for (int i = begin; i < t.tiles; i += TURNS * gridDim.x, parity ^= 1) {
+  for (int i = begin; i < t.tiles; i += TURNS * gridDim.x, parity ^= 1, o = TURNS == 2 ? next_slot(o, OPERANDS) : o) {
     const corner c = corner_at<M>(t, i);
     float sum[M][PIXELS / 2] = {};
     slot o_before = o, s_before = s;
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
         ptx_bulk_wait_read<0>(); /* the tile before has left */
         if (second.residual && i > begin) ptx_mbarrier_arrive(of_box.empty + 8 * me);
       }
-      o_before = o, s_before = s, o = next_slot(TURNS > 1 ? next_slot(o, OPERANDS) : o, OPERANDS), s = next_slot(s, t.of_filters);
+      o_before = o, s_before = s, o = next_slot(o, OPERANDS), s = next_slot(s, t.of_filters);
     }
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(operands.empty + 8 * o_before.stage);

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/files/input.h"
 #include "common/files/output.h"
 
 enum { TICK_US = 100000 };
@@ -74,7 +75,8 @@ int watch_known(const char *path, const char *key, char (*tags)[CUDNN_TAG], int 
   char *line = NULL;
   size_t size = 0;
   int count = 0;
-  FILE *file = fopen(path, "r");
+  const char *why;
+  FILE *file = input_open(path, false, &why);
   while (file && count < room && getline(&line, &size, file) > 0)
     if (strncmp(line, key, strlen(key)) == 0) snprintf(tags[count++], CUDNN_TAG, "%.*s", (int)strcspn(line + strlen(key), "\n"), line + strlen(key));
   free(line);
