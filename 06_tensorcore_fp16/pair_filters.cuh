@@ -4,12 +4,12 @@
 
 static constexpr int CONSUMERS = 2, MOST_STEPS = 64, STEP = WGMMA_M * 2 * PAIR /* bytes of 64 filters */;
 
-/* Products of a position's window: two pairs each. */
+/* Products of a position's window: two pairs of a filter row each. */
 typedef struct pair_steps {
   pair_cut in;
   divisor by_k;
-  int steps;
-  unsigned at[MOST_STEPS];                                 /* of a step's pairs: what its descriptor differs by from the first's */
+  int steps, of_row;                                       /* of all filter rows, and of one */
+  unsigned at[MOST_STEPS];                                 /* of a row's steps: what its descriptor differs by from the row's */
   unsigned char row[2 * MOST_STEPS], pair[2 * MOST_STEPS]; /* of the filter, and of its row; row R: none */
 } pair_steps;
 
@@ -37,31 +37,36 @@ static __device__ __forceinline__ unsigned long long moved(unsigned long long de
   return (descriptor & 0xffffffff00000000ull) | ((unsigned)descriptor + by);
 }
 
-/* Asks for all products of 64 filters and 2 SUMS positions, by the descriptors of their first. */
+/* Asks for all products of 64 filters and 2 SUMS positions, by the descriptors of the first filters and of a ring of rows; `position`: of the first of these, `apart`: from a filter row's to the next. */
 template <int SUMS>
-static __device__ __forceinline__ void multiply_pairs(float (&sum)[SUMS], const pair_steps &t, unsigned long long of_a, unsigned long long of_b) {
+static __device__ __forceinline__ void multiply_pairs(float (&sum)[SUMS], const pair_steps &t, unsigned long long of_a, unsigned long long of_b, int position,
+                                                      int apart, int ring) {
   ptx_wgmma_fence();
-  ptx_wgmma<0, 0, 0>(sum, of_a, moved(of_b, t.at[0]));
+  ptx_wgmma<0, 0, 0>(sum, of_a, moved(of_b, position * (t.in.row / 16) + t.at[0]));
   ptx_wgmma_commit();
+  int step_of_row = 0;
   for (int step = 1; step < t.steps; step++) {
+    if (++step_of_row == t.of_row) step_of_row = 0, position += position + apart < ring ? apart : apart - ring;
     ptx_wgmma_fence();
-    ptx_wgmma(sum, moved(of_a, step * (STEP / 16)), moved(of_b, t.at[step]));
+    ptx_wgmma(sum, moved(of_a, step * (STEP / 16)), moved(of_b, position * (t.in.row / 16) + t.at[step_of_row]));
     ptx_wgmma_commit();
   }
 }
 
 /* ---------------------------------------------------------------- host */
 
-/* Which pairs a step multiplies: of each filter row its planes' one after the other, so that a step's second lies behind its first. */
+/* Which pairs a step multiplies: of each filter row its planes' one after the other, so that a step's second lies behind its first; of an odd number the last again, times zero. */
 static inline void put_steps(const conv_problem *p, pair_steps *t) {
   unsigned at[2 * MOST_STEPS];
   int count = 0;
-  for (int r = 0; r < p->R; r++)
+  for (int r = 0; r < p->R; r++) {
+    int of_row = 0;
     for (int plane = 0; plane < t->in.planes; plane++)
       for (int pair = plane; pair < t->in.pairs; pair += t->in.planes, count++) {
-        at[count] = (unsigned)(r * p->dil_h * t->in.row + (plane * t->in.slots + pair / t->in.planes) * PAIR);
+        at[of_row++] = (unsigned)((plane * t->in.slots + pair / t->in.planes) * PAIR);
         t->row[count] = (unsigned char)r, t->pair[count] = (unsigned char)pair;
       }
-  if (count % 2 == 1) at[count] = at[count - 1], t->row[count++] = (unsigned char)p->R; /* the last pair again, times zero */
-  for (int step = 0; step < t->steps; step++) t->at[step] = at[2 * step] >> 4 | (at[2 * step + 1] - at[2 * step]) >> 4 << 16;
+    if (of_row % 2 == 1) at[of_row] = at[of_row - 1], t->row[count++] = (unsigned char)p->R;
+  }
+  for (int step = 0; step < t->of_row; step++) t->at[step] = at[2 * step] >> 4 | (at[2 * step + 1] - at[2 * step]) >> 4 << 16;
 }

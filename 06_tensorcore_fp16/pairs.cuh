@@ -5,6 +5,7 @@
  * of a position's window begins 16 bytes further on (06s has the picture). */
 #pragma once
 #include <cuda_fp16.h>
+#include <limits.h>
 
 #include "06_tensorcore_fp16/tiles.cuh"
 
@@ -26,19 +27,24 @@ typedef struct raw_rows {
   int bytes, skip;      /* to be copied; of these, before row `inside` */
 } raw_rows;
 
-static __device__ __forceinline__ raw_rows raw_of(const conv_problem &p, const pair_cut &t, int tile) {
-  const int n = divide(tile, t.by_p), first = (tile - n * t.by_p.by) * t.rows * p.stride_h - p.pad_top;
-  const int inside = max(first, 0), end = min(first + t.halo, p.H), row = p.W * p.C * 2;
+static __device__ __forceinline__ raw_rows raw_between(const conv_problem &p, int n, int first, int rows) {
+  const int inside = max(first, 0), end = min(first + rows, p.H), row = p.W * p.C * 2;
   if (inside >= end) return {n, first, inside, 0, 0, 0};
   const int64_t from = ((int64_t)n * p.H + inside) * row, to = ((int64_t)n * p.H + end) * row;
   return {n, first, inside, from & ~15, (int)(((to + 15) & ~15) - (from & ~15)), (int)(from & 15)};
 }
+static __device__ __forceinline__ raw_rows raw_of(const conv_problem &p, const pair_cut &t, int tile) {
+  const int n = divide(tile, t.by_p);
+  return raw_between(p, n, (tile - n * t.by_p.by) * t.rows * p.stride_h - p.pad_top, t.halo);
+}
 
 /* By one thread. */
-static __device__ __forceinline__ void load_raw(const conv_problem &p, const pair_cut &t, const __half *x, int tile, ptx_shared to, ptx_shared full) {
-  const raw_rows r = raw_of(p, t, tile);
+static __device__ __forceinline__ void load_rows(const raw_rows &r, const __half *x, ptx_shared to, ptx_shared full) {
   ptx_mbarrier_arrive_expect_tx(full, r.bytes);
   if (r.bytes > 0) ptx_bulk_load(to, (const char *)x + r.from, r.bytes, full);
+}
+static __device__ __forceinline__ void load_raw(const conv_problem &p, const pair_cut &t, const __half *x, int tile, ptx_shared to, ptx_shared full) {
+  load_rows(raw_of(p, t, tile), x, to, full);
 }
 
 /* How the channels of a pixel lie in x, which begins with a word: from which word on, and which bytes of two words are theirs, zeros past the last. Up to three channels of any
@@ -65,19 +71,19 @@ static __device__ __forceinline__ uint2 pixel_of(const unsigned *x, const pixel_
   return make_uint2(__byte_perm(first, second, at.low), __byte_perm(second, 0, at.high));
 }
 
-/* By four warps: a tile's rows, as they came, to rows of pairs; from pixel `left` on, which may lie outside. Lanes have neighbouring pairs; from one of a lane's to the next there is an even
- * number of pixels, so all lie alike in their words. */
-static __device__ __forceinline__ void expand(const conv_problem &p, const pair_cut &t, int tile, int left, const unsigned char *raw, unsigned char *to) {
-  const raw_rows r = raw_of(p, t, tile);
+/* By four warps: rows, as they came, to rows of pairs; from pixel `left` on, which may lie outside. The first becomes row `at` of a ring of so many. Lanes have neighbouring pairs; from one
+ * of a lane's to the next there is an even number of pixels, so all lie alike in their words. */
+static __device__ __forceinline__ void expand_rows(const conv_problem &p, const pair_cut &t, const raw_rows &r, int rows, int left, const unsigned char *raw,
+                                                   unsigned char *to, int at, int ring) {
   const unsigned *const x = (const unsigned *)raw;
   const int lane = threadIdx.x % 32;
-  for (int i = uniform(threadIdx.x / 32 % EXPANDERS); i < t.halo; i += EXPANDERS) {
+  for (int i = uniform(threadIdx.x / 32 % EXPANDERS); i < rows; i += EXPANDERS) {
     const int h = r.first + i, row = r.skip / 2 + (h - r.inside) * p.W * p.C;
     const bool inside = h >= 0 && h < p.H;
     for (int plane = 0; plane < t.planes; plane++) {
       const int first_w = left + 2 * (lane * t.planes + plane);
       const pixel_place low = place_of(row + first_w * p.C, p.C), high = place_of(row + (first_w + 1) * p.C, p.C);
-      unsigned char *const pairs = to + i * t.row + (plane * t.slots + lane) * PAIR;
+      unsigned char *const pairs = to + (at + i < ring ? at + i : at + i - ring) * t.row + (plane * t.slots + lane) * PAIR;
 #pragma unroll 4
       for (int first = 0; first < t.slots; first += 32) {
         const int w = first_w + 2 * first * t.planes, further = first * t.planes * p.C;
@@ -89,6 +95,11 @@ static __device__ __forceinline__ void expand(const conv_problem &p, const pair_
     }
     __syncwarp();
   }
+}
+
+/* A tile's rows. */
+static __device__ __forceinline__ void expand(const conv_problem &p, const pair_cut &t, int tile, int left, const unsigned char *raw, unsigned char *to) {
+  expand_rows(p, t, raw_of(p, t, tile), t.halo, left, raw, to, 0, INT_MAX);
 }
 
 /* ---------------------------------------------------------------- host */

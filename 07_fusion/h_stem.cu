@@ -10,6 +10,8 @@
  *
  * Kept:     in registers, as halves. Sums of one row and of the next lie alike, so a maximum over rows needs no other thread; one over columns a neighbour's value, by a shuffle.
  * Roles:    06s's: a warpgroup makes pairs of x, but one for each consumer. Each of two consumers walks down a strip of its own and takes maxima while the other multiplies.
+ * Ring:     a row of x becomes pairs once: they stay in a ring of rows until no window of a later tile looks at them. Where the ring begins anew a filter row's address falls back, so descriptors
+ *           are made by filter row, and a product's two pairs are of one row.
  * Change:   against 06s strips, scale and bias; maxima of halves; turns of two rows.
  * Expect:   (before this version ran on a GPU) 256 images: two consumers' 113 rows of 784 clocks each, at 1.65 GHz: 107 us, where the bytes need 42. (The version before kept three rows in shared memory and read nine values for each maximum: 344.)
  * Chain:    fprop, two operations: a first layer as 06s's, with an even stride, up to 64 filters and 160 columns of results; max-pooling of 3 x 3 with a stride of 2 and padding
@@ -17,19 +19,19 @@
 #include <math.h>
 
 #include "06_tensorcore_fp16/pair_filters.cuh"
-#include "07_fusion/finish.cuh"
+#include "07_fusion/maxima.cuh"
 #include "common/harness/chain.h"
 #include "common/harness/launch.h"
 
-static constexpr int BLOCK = 2 * CONSUMERS * THREADS, MOST_STAGES = 4, RAWS = 2 /* a consumer's */;
+static constexpr int BLOCK = 2 * CONSUMERS * THREADS, STAGES = 3 /* tiles that a consumer's ring of rows has room for */, RAWS = 2 /* a consumer's */;
 static constexpr int PAIRS_MADE = 4 /* and 5 */, MY_TURN = 6 /* and 7: barriers of a producer's, and of the consumers' turns */;
-static constexpr unsigned LOWEST = 0xfc00fc00; /* twice minus infinity */
 
 /* Strips of `length` pooled rows, `each` to an image; `rows`, `columns`: pooled, of an image. */
 typedef struct strip_cut {
   pair_steps steps;
   divisor each;
-  int length, strips, rows, columns, stages;
+  int length, strips, rows, columns;
+  int fresh, ring; /* rows of x that a tile has and the one above it has not; all that a consumer keeps as pairs */
 } strip_cut;
 
 /* Where a consumer's walk is: which of a block's pairs of strips, and which tile of its strip. The first is the one above it, for the row that is kept. */
@@ -52,72 +54,22 @@ static __device__ __forceinline__ pooled_row row_at(const strip_cut &t, const wa
   return {n, (i - n * t.each.by) * t.length - 1 + at.step};
 }
 
-/* The tile of two rows of the convolution that a pooled row needs; some tile, where there is none. */
-static __device__ __forceinline__ int tile_of(const strip_cut &t, const pooled_row &row) {
-  return row.n * t.steps.in.by_p.by + min(max(row.k, 0), t.steps.in.by_p.by - 1);
+/* The rows of x that become pairs for a tile of two rows: all, or those that the one above has not. */
+typedef struct new_rows {
+  raw_rows raw;
+  int count;
+} new_rows;
+
+static __device__ __forceinline__ new_rows rows_for(const conv_problem &p, const strip_cut &t, const walk &at, int consumer) {
+  const pooled_row to = row_at(t, at, consumer);
+  const int count = at.step == 0 ? t.steps.in.halo : t.fresh;
+  return {raw_between(p, to.n, 2 * to.k * p.stride_h - p.pad_top + t.steps.in.halo - count, count), count};
 }
 
-/* Positions of pooled pixels that a consumer makes of N of the convolution: whole boxes of eight. */
-static __host__ __device__ constexpr int pooled(int n) { return (n / 8 + 1) / 2 * 8; }
-
-static __device__ __forceinline__ __half2 halves_of(unsigned word) {
-  __half2 halves;
-  memcpy((void *)&halves, &word, sizeof word);
-  return halves;
-}
-static __device__ __forceinline__ unsigned word_of(__half2 halves) {
-  unsigned word;
-  memcpy(&word, &halves, sizeof word);
-  return word;
-}
-static __device__ __forceinline__ unsigned largest(unsigned a, unsigned b) { return word_of(__hmax2(halves_of(a), halves_of(b))); }
-static __device__ __forceinline__ unsigned limited(unsigned v, const finish &f) { return word_of(__hmin2_nan(__hmax2_nan(halves_of(v), f.low), f.high)); }
-
-/* Two neighbouring pixels of a channel, but for the limits: the largest of limited values is the limited largest. */
-static __device__ __forceinline__ unsigned scaled(float2 sum, float scale, float bias) {
-  return two_halves(fmaf(sum.x, scale, bias), fmaf(sum.y, scale, bias));
-}
-
-/* Of what was kept and a row's sums the largest. */
-template <int N> static __device__ __forceinline__ void keep(unsigned (&kept)[N / 4], const float (&sum)[N / 2], const channel_pair &c) {
-#pragma unroll
-  for (int j = 0; j < N / 4; j++) kept[j] = largest(kept[j], scaled(make_float2(sum[2 * j], sum[2 * j + 1]), c.scale[j % 2], c.bias[j % 2]));
-}
-
-/* Minus infinity where a window reaches past the last column. */
-template <int N> static __device__ __forceinline__ void cut_columns(unsigned (&rows)[N / 4], int columns) {
-#pragma unroll
-  for (int j = 0; j < N / 4; j++) {
-    const int column = j / 2 * 8 + threadIdx.x % 4 * 2;
-    if (column >= columns) rows[j] = LOWEST;
-    else if (column + 1 == columns) rows[j] = __byte_perm(rows[j], LOWEST, 0x5410);
-  }
-}
-
-/* Of three neighbouring columns the largest, to shared memory: [pooled pixel][64 channels], swizzled. A thread has the pair of pixels in the middle and on the right; the one on the
- * left is the right one of the thread before it, or of the fourth thread's pair before. */
-template <int N> static __device__ __forceinline__ void pool_columns(const unsigned (&rows)[N / 4], const finish &f, ptx_shared box) {
-  const int lane = threadIdx.x % 32, t = lane % 4, before = (lane & ~3) + (t + 3) % 4;
-  unsigned most[pooled(N) / 4], last = LOWEST; /* word j: pooled pixel 4 j + t, both channels */
-#pragma unroll
-  for (int j = 0; j < N / 8; j++) {
-    const unsigned middle = __byte_perm(rows[2 * j], rows[2 * j + 1], 0x5410), right = __byte_perm(rows[2 * j], rows[2 * j + 1], 0x7632);
-    const unsigned left = __shfl_sync(0xffffffffu, t == 3 ? last : right, before);
-    most[j] = limited(largest(largest(middle, right), left), f);
-    last = right;
-  }
-  if (N / 8 % 2 == 1) most[N / 8] = LOWEST;
-  /* A matrix of 8 x 8 takes pixels t and t + 4 of a thread as neighbours: so its rows lie in this order. */
-  const int pixel = lane % 8 / 2 + lane % 2 * 4, chunk = 2 * (threadIdx.x / 32 % 4) + lane / 8 % 2;
-#pragma unroll
-  for (int j = 0; j < pooled(N) / 4; j += 4) {
-    unsigned part[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-      if (j + i / 2 * 2 < pooled(N) / 4) part[i] = __byte_perm(most[j + i / 2 * 2], most[j + i / 2 * 2 + 1], i % 2 ? 0x7632 : 0x5410);
-    if (j + 2 < pooled(N) / 4) ptx_stmatrix_x4_trans(box + swizzled(4 * j + lane / 16 * 8 + pixel, chunk), part);
-    else ptx_stmatrix_x2_trans(box + swizzled(4 * j + pixel, chunk), *(unsigned(*)[2])part);
-  }
+/* Where in the ring the next tile begins. */
+static __device__ __forceinline__ int next_place(const strip_cut &t, const walk &next, int place) {
+  place += next.step == 0 ? t.steps.in.halo : t.fresh;
+  return place < t.ring ? place : place - t.ring;
 }
 
 /* N: positions of a product. */
@@ -126,45 +78,49 @@ __global__ void __launch_bounds__(BLOCK, 1) stem_kernel(conv_problem p, strip_cu
                                                         const __grid_constant__ CUtensorMap results) {
   constexpr int ROWS = N <= 112 ? 2 : 1; /* that there are registers for */
   extern __shared__ __align__(1024) unsigned char shared[];
-  __shared__ unsigned long long barriers[2 * MOST_STAGES + CONSUMERS * RAWS];
+  __shared__ unsigned long long barriers[CONSUMERS * (2 * STAGES + RAWS)];
   const pair_cut &in = t.steps.in;
-  unsigned char *const filters = shared + CONSUMERS * pooled(N) * ROW, *const stages = filters + t.steps.steps * STEP,
-                       *const raws = stages + t.stages * in.stage;
-  const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
-  const ptx_shared raws_full = ptx_shared_address(barriers + 2 * MOST_STAGES);
+  unsigned char *const filters = shared + CONSUMERS * pooled(N) * ROW, *const rings = filters + t.steps.steps * STEP,
+                       *const raws = rings + CONSUMERS * t.ring * in.row;
   const int role = uniform(threadIdx.x / THREADS);
-  if (threadIdx.x == 0) {
-    ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
-    for (int i = 0; i < CONSUMERS * RAWS; i++) ptx_mbarrier_init(raws_full + 8 * i, 1);
-    ring_begin(r, t.stages, THREADS / 32);
+  const bool consumes = role == 1 || role == 2, first_thread = threadIdx.x % THREADS == 0;
+  const int me = role % 3 == 0 ? role / 3 : role - 1; /* of the consumers, or whose pairs this warpgroup makes */
+  const ptx_shared mine = ptx_shared_address(barriers + me * (2 * STAGES + RAWS)), raw_full = mine + 16 * STAGES;
+  const ring r = {mine, mine + 8 * STAGES};
+  unsigned char *const pairs = rings + me * t.ring * in.row;
+  if (threadIdx.x == 0) ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
+  if (consumes && first_thread) {
+    for (int i = 0; i < RAWS; i++) ptx_mbarrier_init(raw_full + 8 * i, 1);
+    ring_begin(r, STAGES, THREADS / 32);
   }
   __syncthreads();           /* barriers are there */
   ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
-  const bool consumes = role == 1 || role == 2, first_thread = threadIdx.x % THREADS == 0;
-  const int me = role % 3 == 0 ? role / 3 : role - 1; /* of the consumers, or whose pairs this warpgroup makes */
-  slot s = me == 0 ? slot{0, 0} : next_slot({0, 0}, t.stages);
+  slot s = {0, 0};
+  int place = 0; /* of a tile in the ring of rows */
 
   if (!consumes) { /* x comes two tiles ahead */
     ptx_setmaxnreg_dec<56>();
-    const ptx_shared raw_full = raws_full + 8 * RAWS * me;
     unsigned char *const raw = raws + RAWS * me * in.raw;
     walk ahead = {(int)blockIdx.x, 0};
     for (int i = 0; i < RAWS; i++, ahead = next_of(t, ahead))
-      if (first_thread && goes_on(t, ahead)) load_raw(p, in, x, tile_of(t, row_at(t, ahead, me)), ptx_shared_address(raw) + i * in.raw, raw_full + 8 * i);
+      if (first_thread && goes_on(t, ahead)) load_rows(rows_for(p, t, ahead, me).raw, x, ptx_shared_address(raw) + i * in.raw, raw_full + 8 * i);
     __syncwarp();
-    slot of_x = {0, 0};
-    for (walk at = {(int)blockIdx.x, 0}; goes_on(t, at); at = next_of(t, at), ahead = next_of(t, ahead)) {
+    slot of_x = {0, 0}, before = {0, 1};
+    for (walk at = {(int)blockIdx.x, 0}; goes_on(t, at); at = next_of(t, at), place = next_place(t, at, place), ahead = next_of(t, ahead)) {
+      const new_rows rows = rows_for(p, t, at, me);
+      const int first = place + in.halo - rows.count;
       ptx_mbarrier_wait(raw_full + 8 * of_x.stage, of_x.parity);
       ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
-      expand(p, in, tile_of(t, row_at(t, at, me)), -p.pad_left, raw + of_x.stage * in.raw, stages + s.stage * in.stage);
+      if (at.step == 0) ptx_mbarrier_wait(r.empty + 8 * before.stage, before.parity); /* a strip's first rows lie over all of the strip before */
+      expand_rows(p, in, rows.raw, rows.count, -p.pad_left, raw + of_x.stage * in.raw, pairs, first < t.ring ? first : first - t.ring, t.ring);
       ptx_fence_proxy_async(); /* written by threads, read by wgmma */
       ptx_bar_sync(PAIRS_MADE + me, THREADS);
       if (first_thread) {
         ptx_mbarrier_arrive(r.full + 8 * s.stage); /* the pairs are there, and nobody reads x any more */
-        if (goes_on(t, ahead)) load_raw(p, in, x, tile_of(t, row_at(t, ahead, me)), ptx_shared_address(raw) + of_x.stage * in.raw, raw_full + 8 * of_x.stage);
+        if (goes_on(t, ahead)) load_rows(rows_for(p, t, ahead, me).raw, x, ptx_shared_address(raw) + of_x.stage * in.raw, raw_full + 8 * of_x.stage);
       }
       __syncwarp();
-      s = next_slot(next_slot(s, t.stages), t.stages), of_x = next_slot(of_x, RAWS);
+      before = s, s = next_slot(s, STAGES), of_x = next_slot(of_x, RAWS);
     }
     return;
   }
@@ -176,13 +132,13 @@ __global__ void __launch_bounds__(BLOCK, 1) stem_kernel(conv_problem p, strip_cu
   const channel_pair channels = channels_of(f, 0, p.K), nothing = {{0, 0}, {-INFINITY, -INFINITY}};
   const ptx_shared box = ptx_shared_address(shared) + me * pooled(N) * ROW;
   const unsigned long long of_a = ptx_wgmma_descriptor(ptx_shared_address(filters), WGMMA_M * PAIR, 8 * PAIR, PTX_SWIZZLE_NONE);
+  const unsigned long long of_b = ptx_wgmma_descriptor(ptx_shared_address(pairs), 0, 8 * PAIR, PTX_SWIZZLE_NONE);
   bool waits = me == 1; /* who begins need not wait for its turn */
-  unsigned kept[N / 4]; /* the row above, as sums lie: word 2 j + i has pixels 8 j + 2 (lane % 4) and the next, of the thread's channel i */
-  for (walk at = {(int)blockIdx.x, 0}; goes_on(t, at); at = next_of(t, at), s = next_slot(next_slot(s, t.stages), t.stages)) {
+  unsigned kept[N / 4]; /* the row above */
+  for (walk at = {(int)blockIdx.x, 0}; goes_on(t, at); at = next_of(t, at), place = next_place(t, at, place), s = next_slot(s, STAGES)) {
     const pooled_row to = row_at(t, at, me);
-    const bool first = at.step == 0; /* of the tile above only the last row counts */
-    const unsigned long long middle = ptx_wgmma_descriptor(ptx_shared_address(stages) + s.stage * in.stage, 0, 8 * PAIR, PTX_SWIZZLE_NONE);
-    const unsigned long long last = moved(middle, p.stride_h * in.row / 16);
+    const bool first = at.step == 0;                                                                   /* of the tile above only the last row counts */
+    const int second = place + p.stride_h < t.ring ? place + p.stride_h : place + p.stride_h - t.ring; /* where the second row's window begins */
     float sum[ROWS][N / 2];
     unsigned most[N / 4];
     ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
@@ -192,12 +148,12 @@ __global__ void __launch_bounds__(BLOCK, 1) stem_kernel(conv_problem p, strip_cu
     waits = true;
     const channel_pair of_middle = 2 * to.k >= 0 && 2 * to.k < p.P ? channels : nothing; /* outside of the image: minus infinity */
     if (ROWS == 1 && !first) {
-      multiply_pairs(sum[0], t.steps, of_a, middle);
+      multiply_pairs(sum[0], t.steps, of_a, of_b, place, p.dil_h, t.ring);
       ptx_wgmma_wait<0>();
       keep<N>(kept, sum[0], of_middle);
     }
-    if (ROWS > 1 && !first) multiply_pairs(sum[0], t.steps, of_a, middle);
-    multiply_pairs(sum[ROWS - 1], t.steps, of_a, last);
+    if (ROWS > 1 && !first) multiply_pairs(sum[0], t.steps, of_a, of_b, place, p.dil_h, t.ring);
+    multiply_pairs(sum[ROWS - 1], t.steps, of_a, of_b, second, p.dil_h, t.ring);
     ptx_wgmma_wait<1>();
     if (me == 0 || goes_on(t, next_of(t, at))) ptx_bar_arrive(MY_TURN + (me ^ 1), CONSUMERS * THREADS);
     ptx_wgmma_wait<0>();
@@ -273,26 +229,28 @@ static const char *plan_stem(const conv_chain *chain, const conv_device *device,
   if (t->steps.in.fold > 1) return "an odd stride";
   if (p->K > WGMMA_M) return "more than 64 filters";
   if (p->Q > instances[sizeof instances / sizeof *instances - 1].n) return "more than 160 columns";
-  if ((int64_t)p->R * t->steps.in.pairs > 2 * MOST_STEPS) return "filters of more than 128 pairs of pixels";
+  t->steps.of_row = (t->steps.in.pairs + 1) / 2;
+  if ((int64_t)p->R * t->steps.of_row > MOST_STEPS) return "filters of more than 128 pairs of pixels";
   mine->row = instances;
   while (mine->row->n < p->Q) mine->row++;
-  t->steps.steps = (p->R * t->steps.in.pairs + 1) / 2, t->steps.by_k = divisor_of(p->K);
+  t->steps.steps = p->R * t->steps.of_row, t->steps.by_k = divisor_of(p->K);
   t->rows = pool->P, t->columns = pool->Q;
   const int n = mine->row->n;
   if (!pair_tiles(p, 2, n + (t->steps.in.pairs - 1) / t->steps.in.planes, &t->steps.in)) return "two tiles do not fit in shared memory";
   const int64_t others = (int64_t)CONSUMERS * pooled(n) * ROW + t->steps.steps * STEP + CONSUMERS * RAWS * t->steps.in.raw;
-  const int64_t fit = ((int64_t)device->shared_per_block - 1024 - others) / t->steps.in.stage;
-  if (fit < CONSUMERS) return "two tiles do not fit in shared memory";
-  t->stages = fit > MOST_STAGES ? MOST_STAGES : (int)fit;
+  t->fresh = 2 * p->stride_h < t->steps.in.halo ? 2 * p->stride_h : t->steps.in.halo;
+  t->ring = t->steps.in.halo + (STAGES - 1) * t->fresh;
+  const int64_t shared = others + (int64_t)CONSUMERS * t->ring * t->steps.in.row;
+  if (shared > (int64_t)device->shared_per_block - 1024) return "two rings of rows do not fit in shared memory";
   put_steps(p, &t->steps);
   choose_strips(p->N, device->sm_count, t);
-  mine->problem = *p, mine->epilogue = a->epilogue, mine->shared = (int)others + t->stages * t->steps.in.stage;
+  mine->problem = *p, mine->epilogue = a->epilogue, mine->shared = (int)shared;
   mine->blocks = (t->strips + CONSUMERS - 1) / CONSUMERS < device->sm_count ? (t->strips + CONSUMERS - 1) / CONSUMERS : device->sm_count;
   const cuuint64_t size[4] = {(cuuint64_t)p->K, (cuuint64_t)t->columns, (cuuint64_t)t->rows, (cuuint64_t)p->N};
   const cuuint32_t row[4] = {WGMMA_M, (cuuint32_t)t->columns, 1, 1};
   why = map_tiles(plan, &mine->results, "y", 4, size, row);
   if (why) return why;
-  snprintf(plan->words, sizeof plan->words, "%d strips of %d rows: %d products of %d, %d stages", t->strips, t->length, t->steps.steps, n, t->stages);
+  snprintf(plan->words, sizeof plan->words, "%d strips of %d rows: %d products of %d, rings of %d rows", t->strips, t->length, t->steps.steps, n, t->ring);
   const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel, (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
@@ -322,7 +280,7 @@ static double growth_stem(const conv_chain *chain, int index, bool random) {
   if (index > 0) return growth_chain_fp32(1, random);
   pair_cut t = {};
   const conv_problem *p = &chain->operation[0].problem;
-  return growth_truncated((pair_windows(p, &t) ? 0 : ceil(p->R * t.pairs / 2.0)) * (16 + 1), random);
+  return growth_truncated((pair_windows(p, &t) ? 0 : p->R * ((t.pairs + 1) / 2)) * (16 + 1), random);
 }
 
 extern "C" const chain_kernel stem_chain;
