@@ -96,7 +96,7 @@ defect stem_meet $kernel 's/ptx_bar_sync\(2 \+ me, THREADS\);//' "$race" '' '07h
 defect stem_pairs $kernel 's/ptx_mbarrier_wait\(r.full \+.*//' "$race|uninitialised" '' '07h: products of pairs that are not there' $stem
 defect stem_again $kernel 's/ptx_mbarrier_wait\(r.empty \+.*//' "$race" '' '07h: pairs made over those that are multiplied' $stem
 defect stem_raw $kernel 's/ptx_mbarrier_wait\(raw_full \+.*//' "$race|uninitialised" '' '07h: pairs of pixels that have not come' $stem
-defect stem_left $kernel 's/\(t \+ 3\) % 4/(t + 2) % 4/' result '' '07h: the wrong neighbour on the left' $stem
+defect stem_left maxima.cuh@$kernel 's/\(t \+ 3\) % 4/(t + 2) % 4/' result '' '07h: the wrong neighbour on the left' $stem
 defect stem_kept $kernel 's/, kept\[j\] = below;/;/' result '' '07h: the last row is not kept for the next' $stem
 kernel=g_separable.cu
 defect operand_fence $kernel 's/ptx_fence_proxy_async\(\); \/\* written by threads.*//' proxy '' '07g: no fence between the operand and its products' $two
