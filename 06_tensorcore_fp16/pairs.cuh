@@ -87,10 +87,10 @@ static __device__ __forceinline__ void expand_rows(const conv_problem &p, const 
 #pragma unroll 4
       for (int first = 0; first < t.slots; first += 32) {
         const int w = first_w + 2 * first * t.planes, further = first * t.planes * p.C;
-        if (first + lane >= t.slots) continue;
-        const uint2 left_one = pixel_of(x, low, further, inside && (unsigned)w < (unsigned)p.W);
-        const uint2 right_one = pixel_of(x, high, further, inside && (unsigned)(w + 1) < (unsigned)p.W);
-        *(uint4 *)(pairs + first * PAIR) = make_uint4(left_one.x, left_one.y, right_one.x, right_one.y);
+        const bool there = first + lane < t.slots; /* no branch: what several turns load comes at the same time */
+        const uint2 left_one = pixel_of(x, low, further, inside && there && (unsigned)w < (unsigned)p.W);
+        const uint2 right_one = pixel_of(x, high, further, inside && there && (unsigned)(w + 1) < (unsigned)p.W);
+        if (there) *(uint4 *)(pairs + first * PAIR) = make_uint4(left_one.x, left_one.y, right_one.x, right_one.y);
       }
     }
     __syncwarp();
