@@ -17,6 +17,9 @@ static bool few_results(const conv_problem *p, conv_pass pass, const conv_device
   (void)pass, (void)random;
   return results(p) <= (int64_t)1500 * device->sm_count;
 }
+static bool few_or_one(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  return few_results(p, pass, device, random) || p->P * p->Q == 1;
+}
 static bool wide_5x5(const conv_problem *p) { return p->R == 5 && p->stride_w == 2 && p->Q > 14; }
 static bool direct_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   const bool some = !few_results(p, pass, device, random) && results(p) <= (int64_t)7000 * device->sm_count;
@@ -93,7 +96,7 @@ static const conv_choice rule[] = {
      "depthwise, stride 2: 3x3; 5x5 with more than 14 columns of results, 1500 to 7000 results for each multiprocessor: where it can"},
     {&blocks_fprop, blocks_pay,
      "groups of up to 16 channels: where it can; 5x5 with at most 15,000 results for each multiprocessor, 1500 if there is a stride and more than 14 columns"},
-    {&direct_fprop, few_results, "depthwise: 1500 results at most for each multiprocessor: where it can"},
+    {&direct_fprop, few_or_one, "depthwise: 1500 results at most for each multiprocessor, or one an image: where it can"},
     {&toeplitz_fprop, NULL, "depthwise: where it can"},
     {&toeplitz_dgrad, wide_no_stride, "depthwise: stride 1, and filters above 3x3 or 100 columns and more"},
     {&tensor_wgrad, NULL, "depthwise: where it can"},

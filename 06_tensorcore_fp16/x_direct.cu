@@ -11,7 +11,7 @@
  * Change:   against 04g no strip; four channels for two, which are few registers for a 3 x 3 or 5 x 5 filter, but half as many requests; it begins early (docs/06_launch.md).
  * Expect:   (before anything ran, without the filters' way) 3 x 3, one image, 192 channels, 28 x 28: 18,816 threads, 0.7 us to launch, 0.9 for pixels from DRAM, 300 instructions of one or two warps a scheduler, 0.3, and
  *           0.6 to store: 2.5 us, where 06u takes 3.9 and 06p 4.9. 5 x 5: 3.2. With many images the requests decide: 12 of 8 bytes for two outputs, 36 with four rows for eight.
- * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. 3 x 3 and 5 x 5, stride 1 or 2, no dilation; C = K = groups, a multiple of 4. */
+ * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. 3 x 3 and 5 x 5, stride 1 or 2, no dilation; 7 x 7 with one result an image, an average say; C = K = groups, a multiple of 4. */
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
@@ -23,7 +23,10 @@
 #include "common/ptx/async_copy.cuh"
 #include "common/ptx/grid.cuh"
 
-enum { THREADS = 128, COLS = 2 /* of a thread */, QUAD = 4 /* channels */ };
+enum { QUAD = 4 /* channels */ };
+
+/* Threads of a block: as many as their filters have room for in 48 KiB. */
+static __host__ __device__ constexpr int threads(int size) { return size == 7 ? 64 : 128; }
 
 /* By the four channels of a thread, and by the tiles of a row and of a column of the result. */
 typedef struct direct_cut {
@@ -43,12 +46,13 @@ static __device__ __forceinline__ unsigned two_halves(float low, float high) {
 }
 
 /* A thread: ROWS rows of COLS columns of four channels of y. */
-template <int SIZE, int STRIDE, int ROWS>
-__global__ void __launch_bounds__(THREADS)
+template <int SIZE, int STRIDE, int ROWS, int COLS>
+__global__ void __launch_bounds__(threads(SIZE))
     direct_kernel(conv_problem p, direct_cut t, const quad *x /* not __restrict__: or pixels would be asked for where they are needed */, const quad *w,
                   quad *y) {
-  constexpr int TAPS = SIZE * SIZE, WIDTH = (COLS - 1) * STRIDE + SIZE, HEIGHT = (ROWS - 1) * STRIDE + SIZE; /* what lies under my windows */
-  if (threadIdx.x == 0) ptx_griddepcontrol_launch_dependents();                                              /* the next kernel may begin */
+  constexpr int THREADS = threads(SIZE), TAPS = SIZE * SIZE, WIDTH = (COLS - 1) * STRIDE + SIZE,
+                HEIGHT = (ROWS - 1) * STRIDE + SIZE;            /* what lies under my windows */
+  if (threadIdx.x == 0) ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
   const int quads = t.quads.by, first_task = blockIdx.x * THREADS, task = first_task + threadIdx.x;
   const int of_q = divide(task, t.quads), mine = task - of_q * quads, of_p = divide(of_q, t.tiles_q),
             n = divide(of_p, t.tiles_p); /* neighbouring threads: channels */
@@ -104,15 +108,15 @@ __global__ void __launch_bounds__(THREADS)
 
 typedef void (*direct_t)(conv_problem p, direct_cut t, const quad *x, const quad *w, quad *y);
 
-/* The kernels: size of the filter, stride, rows of a thread. */
+/* The kernels: size of the filter, stride, rows and columns of a thread. */
 typedef struct direct_row {
-  int size, stride, rows;
+  int size, stride, rows, columns;
   direct_t kernel;
 } direct_row;
-#define ROW_OF(SIZE, STRIDE, ROWS) \
-  { SIZE, STRIDE, ROWS, direct_kernel<SIZE, STRIDE, ROWS> }
-static const direct_row table[] = {ROW_OF(3, 1, 1), ROW_OF(3, 1, 4), ROW_OF(3, 2, 1), ROW_OF(3, 2, 2),
-                                   ROW_OF(5, 1, 1), ROW_OF(5, 1, 2), ROW_OF(5, 2, 1), ROW_OF(5, 2, 2)};
+#define ROW_OF(SIZE, STRIDE, ROWS, COLS) \
+  { SIZE, STRIDE, ROWS, COLS, direct_kernel<SIZE, STRIDE, ROWS, COLS> }
+static const direct_row table[] = {ROW_OF(3, 1, 1, 2), ROW_OF(3, 1, 4, 2), ROW_OF(3, 2, 1, 2), ROW_OF(3, 2, 2, 2), ROW_OF(5, 1, 1, 2),
+                                   ROW_OF(5, 1, 2, 2), ROW_OF(5, 2, 1, 2), ROW_OF(5, 2, 2, 2), ROW_OF(7, 1, 1, 1)};
 
 /* What a launch needs. */
 typedef struct direct_launch {
@@ -122,7 +126,9 @@ typedef struct direct_launch {
   bool early;
 } direct_launch;
 
-static int64_t threads_of(const conv_problem *p, int rows) { return (int64_t)p->N * ((p->P + rows - 1) / rows) * ((p->Q + COLS - 1) / COLS) * (p->C / QUAD); }
+static int64_t threads_of(const conv_problem *p, const direct_row &r) {
+  return (int64_t)p->N * ((p->P + r.rows - 1) / r.rows) * ((p->Q + r.columns - 1) / r.columns) * (p->C / QUAD);
+}
 
 static const char *plan_direct(const conv_operation *o, const conv_device *device, conv_plan *plan) {
   const conv_problem *p = &o->problem;
@@ -132,19 +138,20 @@ static const char *plan_direct(const conv_operation *o, const conv_device *devic
   if (why) return why;
   direct_launch *l = plan_data<direct_launch>(plan);
   for (const direct_row &row : table) /* several rows a thread where there are threads enough: as many as a multiprocessor holds at a time */
-    if (is_square(p, row.size, row.stride) && (!l->row || threads_of(p, row.rows) >= (int64_t)1024 * device->sm_count)) l->row = &row;
-  if (!l->row) return "not 3x3 or 5x5 with stride 1 or 2 and no dilation";
-  l->cut = {divisor_of(p->C / QUAD), divisor_of((p->Q + COLS - 1) / COLS), divisor_of((p->P + l->row->rows - 1) / l->row->rows)};
-  l->blocks = (int)((threads_of(p, l->row->rows) + THREADS - 1) / THREADS);
-  snprintf(plan->words, sizeof plan->words, "%d row%s of %d pixels a thread", l->row->rows, l->row->rows > 1 ? "s" : "", COLS);
+    if (is_square(p, row.size, row.stride) && (!l->row || threads_of(p, row) >= (int64_t)1024 * device->sm_count)) l->row = &row;
+  if (l->row && l->row->size == 7 && p->P * p->Q > 1) l->row = NULL; /* others share more than a thread can keep */
+  if (!l->row) return "not 3x3 or 5x5 with stride 1 or 2 and no dilation, nor 7x7 with one result";
+  l->cut = {divisor_of(p->C / QUAD), divisor_of((p->Q + l->row->columns - 1) / l->row->columns), divisor_of((p->P + l->row->rows - 1) / l->row->rows)};
+  l->blocks = (int)((threads_of(p, *l->row) + threads(l->row->size) - 1) / threads(l->row->size));
+  snprintf(plan->words, sizeof plan->words, "%d row%s of %d pixels a thread", l->row->rows, l->row->rows > 1 ? "s" : "", l->row->columns);
   const cudaError_t status = kernel_waits((const void *)l->row->kernel, &l->early);
   return status ? plan_failed(plan, status) : NULL;
 }
 
 static cudaError_t launch_direct(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const direct_launch *l = plan_data<direct_launch>(plan);
-  return launch_kernel({.grid = dim3(l->blocks), .block = dim3(THREADS), .stream = stream, .early = l->early}, l->row->kernel, plan->operation.problem, l->cut,
-                       (const quad *)b->x, (const quad *)b->w, (quad *)b->y);
+  return launch_kernel({.grid = dim3(l->blocks), .block = dim3(threads(l->row->size)), .stream = stream, .early = l->early}, l->row->kernel,
+                       plan->operation.problem, l->cut, (const quad *)b->x, (const quad *)b->w, (quad *)b->y);
 }
 
 NHWC_ROW(direct_fprop, "06x", "depthwise, fp16: few outputs, the shortest way", PASS_FPROP, 53, plan_direct, launch_direct, plain_growth_fprop);
