@@ -8,14 +8,18 @@
 
 /* A kernel alone; one behind another begins while that ends, but the more it has to read and write, the longer until it is at full rate: at most `late_us`. */
 static const double start_us = 3, chain_start_us = 2.8, next_us = 1.1, late_us = 1.2, late_us_mb = 0.8;
+/* A first layer's filters and pixels become pairs before the first product: with one image 06s takes 7.8 us, where its start and its bytes are 3.5. */
+static const double pairs_us = 4;
 static const double memory_share = 0.95, products_share = 0.8, depthwise_share = 0.6, pointwise_share = 0.7, pool_share = 0.9;
 
 static bool is_depthwise(const conv_operation *o) { return o->kind == OPERATION_CONVOLUTION && o->problem.groups > 1 && o->problem.groups == o->problem.C; }
 
+static bool is_first_layer(const conv_operation *o) { return o->kind == OPERATION_CONVOLUTION && o->problem.groups == 1 && o->problem.C <= 4; }
+
 /* Multiply-adds that tensor cores make: 64 channels and 64 filters at a time, zeros too. */
 static double padded_macs(const conv_operation *o) {
   const conv_problem *p = &o->problem;
-  if (o->kind != OPERATION_CONVOLUTION || p->groups > 1 || p->C <= 4) return 0;
+  if (o->kind != OPERATION_CONVOLUTION || p->groups > 1 || is_first_layer(o)) return 0;
   return problem_macs(p) / p->C / p->K * (double)((p->C + 63) / 64 * 64) * (double)((p->K + 63) / 64 * 64);
 }
 
@@ -30,7 +34,7 @@ static double kernel_us(const machine_peaks *peaks, const conv_operation *o, dou
   conv_traffic bytes = operation_traffic(o, DTYPE_FP16);
   bytes.read -= cached;
   const double begin = first ? start_us : next_us + fmin(late_us, late_us_mb * sqrt((bytes.read + bytes.written) / 1e6));
-  return begin + work_us(peaks, bytes, share, padded_macs(o));
+  return begin + (is_first_layer(o) ? pairs_us : 0) + work_us(peaks, bytes, share, padded_macs(o));
 }
 
 static double macs_of(const conv_operation *o) { return o->kind == OPERATION_CONVOLUTION ? problem_macs(&o->problem) : 0; }
@@ -41,7 +45,7 @@ static int apart_of(const conv_chain *chain, conv_operation apart[2 * CHAIN_OPER
   for (int i = 0; i < chain->count; i++) {
     const conv_operation *o = &chain->operation[i];
     apart[count++] = *o;
-    if (epilogue_empty(&o->epilogue) || (chain->count > 1 && !is_depthwise(o) && o->problem.C > 4)) continue;
+    if (epilogue_empty(&o->epilogue) || (chain->count > 1 && !is_depthwise(o) && !is_first_layer(o))) continue;
     apart[count - 1].epilogue = (conv_epilogue){0};
     apart[count++] = epilogue_alone(o);
   }

@@ -58,6 +58,26 @@ for main in 0?_*/main.c; do cp "$T/program" "$T/gpu/build/cuda/${main%%_*}"; don
 ok $? 'a GPU: its runs' || sed 's/^/# /' "$T/gpu/said"
 [ "$(grep -c '^06 --suite resnet50 --pass fprop --dtype fp16 --batch 32 --kernel auto ' "$T/gpu/asked")" = 1 ] && [ "$(grep -c '^0[0-24] --suite resnet50' "$T/gpu/asked")" = 0 ] && [ -z "$(sort "$T/gpu/written" | uniq -d)" ]
 ok $? 'ResNet-50 in fp16 by what step 06 takes, no file written twice' || diag "$(cat "$T/gpu/asked")"
+# A plan of cuDNN's that does not end: the step runs again, five times at most; any other failure is one.
+cat >"$T/program" <<'END'
+#!/usr/bin/env bash
+[[ " $* " == *' --which '* ]] && printf 'shape\nlayer\n' && exit
+[[ " $* " == *' --list '* ]] && exit
+echo "${0##*/}" >>ran
+case "${0##*/} $(grep -c "^${0##*/}$" ran)" in
+  '01 1' | '01 2' | '02 '*) echo 'cuDNN: expected its plan eng4 to run in 60 s, and it has not ended (key): the next run leaves it out'; exit 1 ;;
+  '03 '*) echo 'something else: failed'; exit 1 ;;
+esac
+while [ $# -gt 0 ]; do
+  [ "$1" = --csv ] && printf 'shape,name,pass,kernel,status,us_median,floor_us,floor_share,cudnn_best_us,bound_share,note\nmb1ic8ih8oc8oh8kh1,l,fprop,%sa,right,1,1,1,1,0,\n' "${0##*/}" >"$2"
+  shift
+done
+echo '1 right'
+END
+for main in 0?_*/main.c; do cp "$T/program" "$T/gpu/build/cuda/${main%%_*}"; done
+(cd "$T/gpu" && COUNT= scripts/bench.sh build/cuda seed >said 2>&1)
+[ $? -eq 1 ] && [ "$(sort "$T/gpu/ran" | uniq -c | awk '{ printf "%s:%s ", $2, $1 }')" = '00:1 01:3 02:5 03:1 04:1 05:1 06:1 07:1 ' ] && [ "$(grep -c FAILED "$T/gpu/said")" = 2 ]
+ok $? 'plans that do not end: again, five times at most' || diag "$(cat "$T/gpu/said" "$T/gpu/ran")"
 for step in 01 04 06; do
   shape=$("$B/$step" --help | sed -n 's/^default shape: //p')
   "$B/$step" --no-time --exact >"$T/said" 2>&1 && grep -qF "$shape " "$T/said"

@@ -66,6 +66,11 @@ int main(void) {
   should_fuse(&chain, &facts, &device, &peaks, &a);
   const double narrow = 2.0 * 64 * 56 * 56 * 32;
   ok(near(a.bytes_apart, 6 * narrow + narrow / 2 - narrow + 2 * (32 * 9 + 32 * 16)), "an epilogue behind a depthwise layer: three kernels");
+  /* A first layer makes pairs before it multiplies: 4 us. (An epilogue of its own again.) */
+  chain = (conv_chain){.count = 1, .operation = {operation("mb1ic3ih224oc64oh112kh7sh2ph3", (conv_epilogue){0})}};
+  facts = (chain_facts){0};
+  should_fuse(&chain, &facts, &device, &peaks, &a);
+  ok(near(a.us_apart, 3 + 4 + 1e6 * a.bytes_apart / (0.95 * 4e12)), "a first layer: 4 us for pairs, and bytes");
   chain = (conv_chain){.count = 1, .operation = {operation("mb1ic64ih56oc256kh1", (conv_epilogue){0})}};
   facts = (chain_facts){0};
   should_fuse(&chain, &facts, &device, &peaks, &a);
