@@ -1,5 +1,5 @@
 """Draws the results: rungs, ladder, roofline, ratio-SUITE, batch; of step 06 also ladder-06, ratio-06, roofline-06 and train; of
-step 07 fusion and network; each as SVG. scripts/plots.sh calls it.
+step 07 fusion and network; of two GPUs gpus; each as SVG. scripts/plots.sh calls it.
 
     plots.py RESULTS OUT [LAYER]
 
@@ -19,6 +19,7 @@ from pathlib import Path
 import plot_batch
 import plot_data
 import plot_fusion
+import plot_gpus
 import plot_ladder
 import plot_ratio
 import plot_roofline
@@ -71,6 +72,8 @@ def draw(results, out, layer):
     fusion, network = results / "fusion-07.csv", results / "network-07.csv"
     if fusion.exists():
         yield "fusion", plot_fusion.plot_map(fusion), f"no 3 x 3 with a 1 x 1 behind it in {fusion}"
+    if (results / "gpus.csv").exists():
+        yield "gpus", plot_gpus.plot(results / "gpus.csv", ("H200", "H100")), ""
     if network.exists():
         yield "network", plot_fusion.plot_network(network), f"no network beside cuDNN in {network}"
     batch = results / "batch.csv"

@@ -22,7 +22,7 @@ for picture in "$figures"/*.svg; do
   is_current . "$picture"
   ok $? "$picture shows the results as they are (else: make plots RESULTS=$results, make figures)"
 done
-names=$(cd "$figures" && for picture in *; do [[ $picture =~ ^((ladder|roofline)(-[0-9]+)?|rungs|train|batch|fusion|network|ratio-.+)\.svg$ ]] && echo "${picture%.svg}"; done)
+names=$(cd "$figures" && for picture in *; do [[ $picture =~ ^((ladder|roofline)(-[0-9]+)?|rungs|train|batch|fusion|network|gpus|ratio-.+)\.svg$ ]] && echo "${picture%.svg}"; done)
 grep -qx rungs <<<"$names" && grep -qx ladder <<<"$names" && grep -qx roofline <<<"$names" && grep -q '^ratio-' <<<"$names" && [ -f "$figures/01-wavefronts.svg" ] && [ -f "$figures/gpu-chip.svg" ]
 ok $? "$figures has the rungs, a ladder, a roofline, ratios and what chapters measure"
 for kind in ladder:ladder dense:ratio dense:roofline; do
@@ -38,7 +38,7 @@ ok $? "what shows results is in a GPU's folder, and nothing is drawn twice" || d
 for name in $names; do # matplotlib writes each text beside its outlines as a comment
   [ $name != train ] || continue # no time is in it
   cudnn=', cuDNN [0-9.]*'
-  [ $name != fusion ] || cudnn= # our own kernels on both sides
+  [[ ! $name =~ ^(fusion|gpus)$ ]] || cudnn= # our own kernels on both sides
   grep -q "<!-- NVIDIA [^,]*, driver for CUDA [0-9.]*, CUDA [0-9.]*$cudnn, 20[0-9-]*" "$figures/$name.svg"
   ok $? "$name.svg names GPU, driver, CUDA, cuDNN and the day"
 done
