@@ -107,7 +107,7 @@ sub limits {
     my @fields = $struct =~ /^\s*(?:const char \*|double |bool )(\w+);/mg;
     while ($text =~ /^\s*\{((?:"[^"]*"|[^"{}])*)\},?$/mg) {
         my %row = (fitted => $fitted);
-        @row{@fields} = fields($1 =~ s/,\s+/,/gr);
+        @row{@fields} = fields($1 =~ s/("[^"]*")|,\s+/$1 \/\/ ','/ger); # spaces between fields, not those in a text
         return $limits{$name} = \%row if $row{short_name} eq $name;
     }
     die "$table: expected a row whose short name is \"$name\"\n";
