@@ -76,8 +76,9 @@ refused 'ARCH: expected compute capabilities, such as 80 or 90a, got ""' NVCC= A
 for arch in sm_90 '80 12'; do refused "ARCH: expected compute capabilities that this nvcc knows, such as 80 or 90a, got \"$arch\"" NVCC="$T/nvcc" ARCH="$arch" BACKEND=cuda 01; done
 refused 'run-99: expected one of run-00 run-01 run-02 run-03 run-04 run-05 run-06 run-07' NVCC="$T/nvcc" ARCH='80  90a 90f' run-99
 refused 'BACKEND: expected cuda or emu, got "emu cuda"' BACKEND='emu cuda' 01
-refused 'GPU: expected a folder of docs/results (h200), got "x900"' GPU=x900 docs emulated show figures plots
-refused 'GPU: expected a folder of docs/results (h200), got "%"' GPU=% docs
+gpus=$(printf '%s\n' docs/results/*/*.csv | cut -d/ -f3 | sort -u | grep -vx 'emulator\|cpu' | xargs)
+refused "GPU: expected a folder of docs/results ($gpus), got \"x900\"" GPU=x900 docs emulated show figures plots
+refused "GPU: expected a folder of docs/results ($gpus), got \"%\"" GPU=% docs
 
 # ---------------------------------------------------------------- two at a time
 
