@@ -1,7 +1,7 @@
 /* 06e: who loads does nothing else: a producer, and two warpgroups that multiply.
  *
  * Terms:    warp specialization, producer and consumer, setmaxnreg.
- * Idea:     in 06d the thread that asks for copies also multiplies, and asks late: it must wait for its own products first. Here a warp of its own asks, as soon as
+ * Idea:     in 06d the thread that asks for copies also multiplies, and asks late: it must wait for its own products first. Here a thread of a warpgroup of its own asks, as soon as
  *           a stage is empty, and runs ahead as far as the ring allows. Two warpgroups multiply, so that one has products under way while the other waits,
  *           and a filter row that is loaded serves both. The producer needs few registers and gives them to those who hold sums.
  * Change:   against 06d the roles, and larger tiles: 256 pixels x 128 filters, or 128 x 256.

@@ -2,7 +2,7 @@
  *
  * Terms:    split-K, thread block cluster, distributed shared memory (DSMEM), deterministic reduction.
  * Idea:     two. Small batches have fewer tiles than there are multiprocessors: so a block has one consumer and 64 filters, or two, and 32 pixels or more. But the
- *           smaller the tile, the more bytes for each product, and a multiprocessor takes in about 50 a clock. So 2, 4 or 8 blocks of a cluster have the same
+ *           smaller the tile, the more bytes for each product, and blocks that begin together get about 50 a clock. So 2, 4 or 8 blocks of a cluster have the same
  *           tile and a part of its steps each. In the end each of them owns a part of the tile's pixels: the others send it their sums of these, straight from
  *           registers into its shared memory, and it adds all in the order of their ranks: the same bits on every run.
  * Change:   against 06f one tile a block or a cluster, its steps divided, the exchange; few registers, so none are handed over.

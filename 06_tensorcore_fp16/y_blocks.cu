@@ -3,7 +3,7 @@
  * Terms:    mma.sync, block-diagonal matrix, register blocking, warp specialization.
  * Idea:     06u puts groups side by side until they fill the 64 rows of wgmma, and of its products of 64 x 64 channels 4 in 64 count. The older instruction is smaller: 16 x 16.
  *           With 4 channels a group 4 in 16 count, with 16 all. It is slower by the product, but there are four times fewer. And what it multiplies by comes from registers: a
- *           warp has 16 channels of the result, whose nine taps are 18 registers (36 if groups have 16 channels), read once for all its tiles. So there is nothing to lay out in shared
+ *           warp has 16 channels of the result, whose nine taps are 36 registers, read once for all its tiles. So there is nothing to lay out in shared
  *           memory, two blocks fit a multiprocessor, and the first product can begin as soon as the first pixels are there.
  *
  *               a tap of 16 filters [16][16 channels]   x   [16 channels][8 pixels of a row], shifted by the tap: ldmatrix, wherever the row begins

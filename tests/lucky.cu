@@ -30,6 +30,7 @@ int main(void) {
   if (error == cudaSuccess) error = cudaMemcpy(y, dy, sizeof y, cudaMemcpyDeviceToHost);
   int wrong = 0;
   for (int i = 0; i < THREADS; i++) wrong += y[i] != x[i] + (i > 0 ? x[i - 1] : 0);
-  ok(error == cudaSuccess && wrong == 0, "%d sums, %d of them wrong", THREADS, wrong);
+  if (error != cudaSuccess) ok(false, "no sums came back: %s", cudaGetErrorString(error));
+  else ok(wrong == 0, "%d sums, %d of them wrong", THREADS, wrong);
   return done_testing();
 }
