@@ -112,7 +112,7 @@ static void reports(void) {
   ok(strstr(r.text, "searched), 60 % of its kernels launched early\n") && strstr(r.text, "(min 25.0, p90 25.0)") && strstr(r.json, "\"early_share\": 0,"),
      "others, three in five; our kernel, none");
   ok(strstr(r.csv, ",note,cudnn_fused_us,cudnn_fused_plan,cudnn_fused_plain_share,cudnn_fused_search,ratio_fused\n") &&
-         strstr(r.csv, ",30.000,eng1,0.0000,,,1.2000,,\"\",") && ends_with(r.csv, ",\"\",20.000,eng3_k24=1@fp16,0.5000,timed=9;cut=0,0.8000\n") &&
+         strstr(r.csv, ",30.000,eng1,1,0.0000,,,1.2000,,\"\",") && ends_with(r.csv, ",\"\",20.000,eng3_k24=1@fp16,0.5000,timed=9;cut=0,0.8000\n") &&
          commas(r.csv) == commas(strchr(r.csv, '\n') + 1),
      "both opponents in a row: the bare plans where they were, the other behind the last column");
   ok(strstr(r.json, "\"cudnn_fused_us\": 20.000, \"cudnn_fused_plan\": \"eng3_k24=1@fp16\"") != NULL, "and in the JSON");

@@ -12,8 +12,8 @@
 
 static const char csv_header[] =
     "gpu,sms,sm_clock_mhz,power_w,driver,cuda,cudnn,date,shape,name,count,pass,dtype,layout,graph,kernel,source,status,exact,bound_share,plain_share,"
-    "us_median,us_min,us_p90,us_warm,samples,tflops,gbps,floor_us,floor_share,"
-    "cudnn_best_us,cudnn_best_plan,cudnn_plain_share,cudnn_heur_us,cudnn_search,ratio_best,ratio_heur,note";
+    "us_median,us_min,us_p90,us_warm,samples,early_share,tflops,gbps,floor_us,floor_share,"
+    "cudnn_best_us,cudnn_best_plan,cudnn_early_share,cudnn_plain_share,cudnn_heur_us,cudnn_search,ratio_best,ratio_heur,note";
 
 int report_open(report *r, const machine *m, const char *csv, const char *json, const char *out, bool with_fused) {
   *r = (report){.machine = m, .text = stdout, .with_fused = with_fused};
@@ -150,17 +150,17 @@ static void csv_row(const report *r, const result_row *row, const figures *f) {
   if (row->timed) {
     fprintf(out, ",%.3f,%.3f,%.3f,", row->time->median_us, row->time->min_us, row->time->p90_us);
     if (row->time->warm_us > 0) fprintf(out, "%.3f", row->time->warm_us);
-    fprintf(out, ",%d,%.4f,%.2f", row->time->count, f->tflops, f->gbps);
+    fprintf(out, ",%d,%.4g,%.4f,%.2f", row->time->count, row->time->early_share, f->tflops, f->gbps);
   } else {
-    fprintf(out, ",,,,,,,");
+    fprintf(out, ",,,,,,,,");
   }
   if (f->floor_us > 0) fprintf(out, ",%.3f", f->floor_us);
   else fputc(',', out);
   if (row->timed && f->floor_us > 0) fprintf(out, ",%.4f", f->floor_share);
   else fputc(',', out);
   const cudnn_figures *c = row->timed && row->cudnn && row->cudnn->version ? row->cudnn : NULL;
-  if (c) fprintf(out, ",%.3f,%s,%.4f,", c->best_us, c->best_plan, c->best_plain_share);
-  else fprintf(out, ",,,,");
+  if (c) fprintf(out, ",%.3f,%s,%.4g,%.4f,", c->best_us, c->best_plan, c->best_early_share, c->best_plain_share);
+  else fprintf(out, ",,,,,");
   if (c && c->heuristic_us > 0) fprintf(out, "%.3f", c->heuristic_us);
   fprintf(out, ",%s,", c ? c->search : "");
   if (c) fprintf(out, "%.4f", c->best_us / row->time->median_us); /* above 1: ours is faster */
