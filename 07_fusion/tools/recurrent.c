@@ -224,6 +224,8 @@ int main(int argc, char **argv) {
   if (!r.layer.hidden) r.layer.hidden = m.device.emulated ? 128 : 1024;
   if (!r.layer.batch) r.layer.batch = m.device.emulated ? 9 : 32;
   if (!r.layer.steps) r.layer.steps = m.device.emulated ? 6 : 128;
+  if ((int64_t)r.layer.steps * r.layer.batch > INT_MAX)
+    return fprintf(stderr, "--steps: expected with %d sequences at most %d, got %d\n", r.layer.batch, INT_MAX / r.layer.batch, r.layer.steps), 2;
   if (r.filter % 2 == 0) return fprintf(stderr, "--filter: expected an odd number, got %d\n", r.filter), 2;
   const bool one_pixel = r.image == 1 && r.filter == 1;
   r.ways = one_pixel ? WAYS : ALL;

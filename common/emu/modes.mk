@@ -65,12 +65,12 @@ $(CHECK)/tests/early $(CHECK)/tests/early_chains: $(CHECK)/tests/%: $(B)/tests/%
 	$(Q)$(LINK)
 
 # Several operations one after the other, with the kernels of all steps.
-$(CHECK)/tools/graph: $(B)/common/tools/graph.c.o $(B)/all_steps.c.o $(filter-out %/main.c.o,$(foreach s,$(GPU_STEPS),$(call mode_objects,check,$(s)))) $(LIBRARY)
+$(CHECK)/tools/graph: $(B)/common/tools/graph.c.o $(B)/all_steps.c.o $(filter-out %/main.c.o,$(foreach s,$(GPU_STEPS),$(call mode_objects,check,$(s)))) $(CHECK)/common/harness/unfused.cu.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK)
 
-$(CHECK)/tools/recurrent: $(B)/07_fusion/tools/recurrent.c.o $(B)/all_steps.c.o $(filter-out %/main.c.o,$(foreach s,$(GPU_STEPS),$(call mode_objects,check,$(s)))) $(LIBRARY)
+$(CHECK)/tools/recurrent: $(B)/07_fusion/tools/recurrent.c.o $(B)/all_steps.c.o $(filter-out %/main.c.o,$(foreach s,$(GPU_STEPS),$(call mode_objects,check,$(s)))) $(CHECK)/common/harness/unfused.cu.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,link $@)
 	$(Q)$(LINK)

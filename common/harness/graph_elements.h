@@ -16,7 +16,7 @@ typedef enum {
   ELEMENT_SPREAD,    /* out = value as the scale of an epilogue would enlarge it */
   ELEMENT_WIDER,     /* scale = scale + in / growth */
   ELEMENT_LARGEST,   /* out = |value in tensor| */
-  ELEMENT_APART,     /* out = |tensor - other|, infinite where either is no number */
+  ELEMENT_APART,     /* out = |tensor - other|, infinite where either is no number; equal infinities are 0 apart */
 } element_action;
 
 /* All of its memory is in one place. What an action does not name is not looked at. */
@@ -48,7 +48,7 @@ static inline HOST_DEVICE void element_do(const element_work *w, int64_t i) {
     case ELEMENT_WIDER: w->scale[i] += round_scale((double)w->in[i] / w->growth); break;
     case ELEMENT_LARGEST: w->out[i] = fabsf(tensor_get(&w->tensor, i)); break;
     case ELEMENT_APART: {
-      const float apart = fabsf(tensor_get(&w->tensor, i) - tensor_get(&w->other, i));
+      const float one = tensor_get(&w->tensor, i), other = tensor_get(&w->other, i), apart = one == other ? 0 : fabsf(one - other); /* infinities, too */
       w->out[i] = apart >= 0 ? apart : INFINITY; /* no number is not */
       break;
     }

@@ -23,6 +23,7 @@ int graph_parse(conv_graph *g, const char *text, int y[GRAPH_OPERATIONS + 1], ch
   const size_t length = strcspn(from, "+");
   conv_operation o = {.kind = pools ? OPERATION_MAX_POOL : OPERATION_CONVOLUTION, .pass = PASS_FPROP};
   int residual = -1, x = g->operations ? y[g->operations] : -1;
+  if (!g->operations) y[0] = 0; /* the first operation's input becomes the first tensor, which its own residual may be */
   snprintf(shape, sizeof shape, "%.*s", (int)length, from);
   if (length >= sizeof shape || strlen(from + length) >= sizeof epilogue || (*text && text[strlen(text) - 1] == '+'))
     return bad(why, "a benchdnn string and up to four words", text);
@@ -32,7 +33,7 @@ int graph_parse(conv_graph *g, const char *text, int y[GRAPH_OPERATIONS + 1], ch
       char *end;
       const long n = strtol(c + 1, &end, 10);
       const bool is_from = ends_with(epilogue, to, "from"), whole = end > c + 1 && (!*end || *end == '+');
-      if (!whole || n < 0 || n > g->operations || y[n] < 0 || !(is_from || ends_with(epilogue, to, "residual")))
+      if (!whole || n < 0 || n > g->operations || (is_from && !g->operations) || y[n] < 0 || !(is_from || ends_with(epilogue, to, "residual")))
         return bad(why, "+residual=N or +from=N with N the number of an operation before it, or 0", text);
       *(is_from ? &x : &residual) = y[n];
       if (is_from) to -= strlen("from");

@@ -210,6 +210,18 @@ static int place_in_chain(const graph_plan *plan, int i) {
   return i - first;
 }
 
+/* Whether a tensor holds an infinity: no sum that is made of it is a number. Returns 0, or -1 with a line. */
+static int find_infinity(const judging *j, const conv_tensor *t, bool *found) {
+  float *magnitudes = NULL;
+  double largest = 0;
+  int status = take(j, (void **)&magnitudes, (size_t)t->count * sizeof *magnitudes);
+  if (!status) status = each(j, (element_work){.action = ELEMENT_LARGEST, .count = t->count, .tensor = *t, .out = magnitudes});
+  if (!status) status = largest_of(j, magnitudes, t->count, &largest);
+  give(j, magnitudes);
+  *found = isinf(largest);
+  return status;
+}
+
 /* Judges operation i. off: what its input may be off by, since the kernel before kept it (NULL: nothing); what its result may be, if that is kept, too. Returns
  * false with a note. */
 static bool judge(const judging *j, int i, float **off) {
@@ -253,6 +265,9 @@ static bool judge(const judging *j, int i, float **off) {
     else if (!v->operation[i].right)
       snprintf(v->note, GRAPH_ERROR, "operation %d, %s: %lld elements wrong", i + 1, name, (long long)v->operation[i].mismatches);
   }
+  bool infinite = false; /* the infinities are right, but what follows is not to be judged by them */
+  if (!why && !failed && j->integers && j->g->dtype == DTYPE_FP16 && v->operation[i].right) failed = find_infinity(j, &j->seen[o->y], &infinite) != 0;
+  if (infinite) why = "integers grow past fp16's largest number", snprintf(v->note, GRAPH_ERROR, "operation %d, %s: %s", i + 1, name, why);
   reference_free(&reference);
   return !why && !failed && v->operation[i].right;
 }

@@ -111,10 +111,26 @@ static const char *plan_pointwise(const conv_operation *o, const conv_device *de
   return (problem_y_count(p) + THREADS - 1) / THREADS > INT_MAX ? "2^31 blocks or more" : NULL;
 }
 
+/* Whether the window that begins at `from` has no tap inside the image, along an axis. */
+static bool sees_nothing(int64_t from, int taps, int dil, int size) {
+  const int64_t first = from >= 0 ? 0 : (dil - 1 - from) / dil; /* the first tap that is not before it */
+  return first >= taps || from + first * dil >= size;
+}
+
+/* Whether one of so many windows sees nothing but padding: the first or the last, if no two taps are so far apart that the image lies between them. */
+static bool one_sees_nothing(int windows, int stride, int pad, int taps, int dil, int size) {
+  const int step = taps > 1 && dil > size ? 1 : windows - 1;
+  for (int64_t i = 0; i < windows; i += step > 0 ? step : 1)
+    if (sees_nothing(i * stride - pad, taps, dil, size)) return true;
+  return false;
+}
+
 static const char *plan_max_pool(const conv_operation *o, const conv_device *device, conv_plan *plan) {
   const conv_problem *p = &o->problem;
   (void)device, (void)plan;
   if (p->K != p->C) return "pooling has as many channels before as after";
+  if (one_sees_nothing(p->P, p->stride_h, p->pad_top, p->R, p->dil_h, p->H) || one_sees_nothing(p->Q, p->stride_w, p->pad_left, p->S, p->dil_w, p->W))
+    return "a window of max-pooling sees nothing but padding";
   return (problem_y_count(p) + THREADS - 1) / THREADS > INT_MAX ? "2^31 blocks or more" : NULL;
 }
 
