@@ -39,8 +39,9 @@ GPU ?= $(SHOWN)
 GPUS := $(filter-out emulator cpu,$(sort $(notdir $(patsubst %/,%,$(dir $(wildcard docs/results/*/*.csv))))))
 
 # V=1 prints whole commands, else one short line each.
-Q := $(if $(V),,@)
-say = $(if $(V),,@echo "  $(1)")
+Q := $(if $(filter-out 0,$(V)),,@)
+say = $(if $(filter-out 0,$(V)),,@echo "  $(1)")
+override DEBUG := $(filter-out 0,$(DEBUG))
 OPTIMIZE := $(if $(DEBUG),-O0,-O2)
 # Lines and functions for reports and backtraces; local variables, which cost a fifth of the compiler's time, for a debugger.
 DEBUG_INFO := $(if $(DEBUG),-g,-g1)
@@ -311,6 +312,8 @@ endif
 
 run-%:
 	@echo $(call quote,$@)': expected one of $(addprefix run-,$(STEPS))' >&2; exit 2
+check-% count-%:
+	@echo $(call quote,$@)': expected one of $(patsubst %,$(firstword $(subst -, ,$@))-%,$(filter-out 00,$(STEPS)))$(if $(filter cuda,$(BACKEND)),, with BACKEND=emu)' >&2; exit 2
 
 RUN_TESTS = B=$(B) REWRITE=$(REWRITE) CC=$(call quote,$(CC)) CXX=$(call quote,$(CXX)) tests/run.pl
 test: all $(TESTS) nvcc-check

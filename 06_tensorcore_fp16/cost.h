@@ -23,7 +23,7 @@ static inline int clocks_of_row(int channels) { return channels % 16 != 0 ? 12 :
 /* All steps of a tap, of so many pixels' rows; windows: whole rows count, too. A 1x1 without a stride has none: its rows are those of a matrix. */
 static inline double clocks_of_tap(const conv_problem *p, int columns, int bytes, int rows, bool windows) {
   const double step = clocks_of_step(columns, bytes);
-  windows &= p->R * p->S * p->stride_h * p->stride_w > 1;
+  windows &= (int64_t)p->R * p->S > 1 || (int64_t)p->stride_h * p->stride_w > 1;
   const int rest = p->C % 64;
   return p->C / 64 * fmax(step, windows ? rows * clocks_of_row(64) : 0) + (rest > 0 ? fmax(step, windows || rest % 16 ? rows * clocks_of_row(rest) : 0) : 0);
 }

@@ -20,7 +20,7 @@ static tile_cut cut_into(const conv_problem *p, persistent_tile tile, size_t mos
   const int tiles_k = (int)ceil_div(p->K, t.filters);
   t.tiles = (int)ceil_div(p->N * p->P * p->Q, t.pixels) * tiles_k;
   t.tiles_k = divisor_of(tiles_k), t.row = divisor_of(p->Q), t.image = divisor_of(p->P * p->Q);
-  t.steps = p->R * p->S * (int)ceil_div(p->C, BK), t.stage = (t.filters + t.pixels) * ROW;
+  t.steps = (int)((int64_t)p->R * p->S * ceil_div(p->C, BK)), t.stage = (t.filters + t.pixels) * ROW;
   t.stages = ((int)most_shared - 1024 - CONSUMERS * tile.n * ROW) / t.stage;
   if (t.stages > MOST_STAGES) t.stages = MOST_STAGES;
   return t;

@@ -14,6 +14,7 @@ $(error NVCC: expected the CUDA compiler, or nothing, got "$(NVCC)")
 endif
 GPU_CAPABILITY := $(shell PATH="$$PATH:/usr/lib/wsl/lib" nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -oE '^ *[0-9]+[.][0-9]+ *$$' | head -n 1 | tr -d '. ')
 BACKEND ?= $(if $(and $(NVCC),$(GPU_CAPABILITY)),cuda,emu)
+override BACKEND := $(strip $(BACKEND))
 ifeq ($(and $(filter 1,$(words $(BACKEND))),$(filter cuda emu,$(BACKEND))),)
 $(error BACKEND: expected cuda or emu, got "$(BACKEND)")
 endif

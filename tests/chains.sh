@@ -95,6 +95,11 @@ alike() {
 alike 'a bottleneck and its shortcut' mb1ic64ih5iw14oc64oh5ow14kh1kw1+scale+bias+relu mb1ic64ih5iw14oc64oh5ow14kh3kw3ph1pw1+scale+bias+relu mb1ic64ih5iw14oc64oh5ow14kh1kw1+scale+bias+residual=0+relu
 alike 'a stem' mb1ic3ih32oc64oh16kh7sh2ph3+scale+bias+relu pool:g64mb1ic64ih16oc64oh8kh3sh2ph1
 alike 'depthwise, then 1x1' g24mb1ic24ih12oc24kh3ph1+bias+relu6 mb1ic24ih12oc24kh1+bias+residual
+# The checker sees what pointwise kernels and pooling write.
+for chain in 'mb1ic8ih5oc8kh3ph1+relu mb1ic8ih5oc8kh1' '--dtype fp16 pool:g8mb1ic8ih5oc8kh3ph1 mb1ic8ih5oc8kh1'; do
+  "$check" $chain >"$out" 2>&1
+  ok $? "nothing for the checker to say: $chain" || diag "$(tail -4 "$out")"
+done
 "$graph" --verify there mb1ic8ih4oc8kh1 >"$out" 2>&1
 refused=$?
 [ $refused -eq 2 ] && [ "$(cat "$out")" = '--verify: expected host or device, got "there"' ]

@@ -63,6 +63,7 @@ bad 'no images' --suite resnet50:0
 bad 'a shape that is none' --shape mb1ic
 bad 'a shape and a suite' --shape mb1ic1ih1oc1oh1kh1 --suite resnet50
 bad 'a pass that is none' --pass backward
+bad 'nothing that can be cut' --shape mb1ic8ih5oc8kh200ph100 --pass fprop
 bad 'an option that is none' --speed
 bad 'a word too many' resnet50
 bad 'a file that cannot be written' --shape mb1ic1ih1oc1oh1kh1 --csv "$T/no/such.csv"

@@ -46,4 +46,11 @@ refused 'fusion: expected at most 8 operations, got 9' 1 2 3 4 5 6 7 8 9
 refused 'operation 2: expected x of 1 x 32 x 8 x 8, got 1 x 64 x 8 x 8' mb1ic64ih8oc64kh3ph1 mb1ic32ih8oc64kh1
 printf '%s\n' '# nothing' 'mb3ic64ih8oc64kh1+relu' >"$rows"
 refused "$rows:2: mb: expected once, given twice" --list "$rows"
+refused '--list: expected no operations beside it, got "mb1ic8ih5oc8kh1"' --list "$rows" mb1ic8ih5oc8kh1
+printf '%s\n' '# nothing' '' >"$rows"
+refused "--list: $rows: expected a chain in some line, found none" --list "$rows"
+echo 'ic64ih8oc64kh1 2 3 4 5 6 7 8 rubbish' >"$rows"
+refused "$rows:1: expected at most 8 operations, got \"rubbish\" after them" --list "$rows"
+printf '%09000d\n' 1 >"$rows"
+refused "$rows:1: expected a line of less than 8191 characters" --list "$rows"
 done_testing

@@ -24,6 +24,11 @@ says '  2  pointwise g16mb2ic16ih14oc16oh14kh1+bias+relu  by pointwise: exact on
 says 'max-pool g32mb2ic32ih14oc32oh7kh3sh2ph1  by max-pool: exact' '+residual+relu6  by pointwise: exact' -- --dtype fp16 g32mb2ic32ih14oc32kh3ph1+bias pool:g32mb2ic32ih14oc32oh7kh3sh2ph1 g32mb2ic32ih7oc32kh3ph1+residual=2+relu6
 says 'max-pool g12mb2ic12ih9oc12oh5kh3sh2ph1  by max-pool: exact' -- --dtype fp16 pool:g12mb2ic12ih9oc12oh5kh3sh2ph1
 says 'not compared on integers: ' 'off by' -- mb2ic8ih14oc16kh3ph1+gelu
+says 'not compared on integers: operation 4, 07c: integers grow past fp16' '  4  mb1ic64ih5oc64oh5kh3ph1  by 07c' 'off by' -- --dtype fp16 mb1ic64ih5oc64kh3ph1 mb1ic64ih5oc64kh3ph1 mb1ic64ih5oc64kh3ph1 mb1ic64ih5oc64kh3ph1 mb1ic64ih5oc64kh3ph1
+says '  1  mb2ic8ih14oc8oh14kh3ph1  by' '+residual+relu  by pointwise' 'off by' -- mb2ic8ih14oc8kh3ph1+residual=0+relu
+refused 'OPERATION: expected +residual=N or +from=N with N the number of an operation before it, or 0, got "mb2ic8ih14oc8kh3ph1+from=0"' mb2ic8ih14oc8kh3ph1+from=0
+for pool in oh9kh3ph5 oh6kh1ph1 oh3kh2dh4ph3; do refused "graph: operation 1, g8mb1ic8ih4oc8${pool} fp32 NCHW: a window of max-pooling sees nothing but padding" "pool:g8mb1ic8ih4oc8$pool"; done
+refused '--seed: expected an integer from 0 to 2^64 - 1, got "-5"' --seed -5 mb1ic8ih4oc8kh1
 refused 'graph: expected operations (see --help), got ""'
 refused 'OPERATION: expected scale, bias, residual and one of relu, relu6, gelu, silu, each once, got "relx"' mb2ic8ih14oc16kh3ph1+bias+relx
 refused 'OPERATION: expected +residual=N or +from=N with N the number of an operation before it, or 0, got "mb2ic8ih14oc16kh3ph1+residual=3"' mb2ic8ih14oc16kh3ph1+residual=3

@@ -76,6 +76,7 @@ refused 'ARCH: expected compute capabilities, such as 80 or 90a, got ""' NVCC= A
 for arch in sm_90 '80 12'; do refused "ARCH: expected compute capabilities that this nvcc knows, such as 80 or 90a, got \"$arch\"" NVCC="$T/nvcc" ARCH="$arch" BACKEND=cuda 01; done
 refused 'run-99: expected one of run-00 run-01 run-02 run-03 run-04 run-05 run-06 run-07' NVCC="$T/nvcc" ARCH='80  90a 90f' run-99
 refused 'BACKEND: expected cuda or emu, got "emu cuda"' BACKEND='emu cuda' 01
+refused 'check-09: expected one of check-01 check-02 check-03 check-04 check-05 check-06 check-07 with BACKEND=emu' BACKEND='emu ' check-09
 gpus=$(printf '%s\n' docs/results/*/*.csv | cut -d/ -f3 | sort -u | grep -vx 'emulator\|cpu' | xargs)
 refused "GPU: expected a folder of docs/results ($gpus), got \"x900\"" GPU=x900 docs emulated show figures plots
 refused "GPU: expected a folder of docs/results ($gpus), got \"%\"" GPU=% docs

@@ -37,6 +37,8 @@ else
 fi
 refused 'recurrent: 07i: hidden units are not 64, 128, 256, 512 or 1024' --hidden 96
 refused '--filter: expected an odd number, got 4' --filter 4
+refused '--steps: expected with 65536 sequences at most 32767, got 65536' --batch 65536 --steps 65536 --filter 3
+refused 'recurrent: expected hidden units that step 07 has a kernel for, such as a multiple of 8, got 12' --hidden 12 --image 3 --filter 3
 refused '--steps: expected an integer from 1 to 65536, got "0"' --steps 0
 refused 'recurrent: expected options alone (see --help), got "more"' more
 rm -f "$out"

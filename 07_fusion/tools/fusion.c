@@ -180,7 +180,7 @@ static int measure(session *s, const conv_graph *asked, point *at) {
 /* One chain: the words of its operations. where: what a line about them begins with. Returns 0, 1 or 2. */
 static int examine(session *s, const char *where, int words, char *const word[]) {
   static conv_graph asked;
-  int y[GRAPH_OPERATIONS + 1];
+  int y[GRAPH_OPERATIONS + 1] = {0};
   point at = {0};
   asked = (conv_graph){.dtype = DTYPE_FP16, .layout = LAYOUT_NHWC};
   for (int i = 0; i < words; i++) {
@@ -202,10 +202,11 @@ static int examine(session *s, const char *where, int words, char *const word[])
   return 0;
 }
 
-/* "pool:g64ic64..." with so many images. Returns 0 or 2. */
-static int with_images(const char *word, int images, char text[MOST_TEXT]) {
+/* "pool:g64ic64..." with so many images. Returns 0, or 2 after a line. */
+static int with_images(const char *where, const char *word, int images, char text[MOST_TEXT]) {
   const char *from = strncmp(word, "pool:", 5) == 0 ? word + 5 : word;
-  return snprintf(text, MOST_TEXT, "%.*smb%d%s", (int)(from - word), word, images, from) < MOST_TEXT ? 0 : 2;
+  if (snprintf(text, MOST_TEXT, "%.*smb%d%s", (int)(from - word), word, images, from) < MOST_TEXT) return 0;
+  return fprintf(stderr, "%sexpected an operation of less than %d characters, got \"%.60s...\"\n", where, MOST_TEXT, word), 2;
 }
 
 /* "1,32,256". Returns 0, or 2 after a line. */
@@ -223,11 +224,12 @@ static int parse_images(const char *text, session *s) {
 
 /* All chains of a list, with each number of images. Returns 0, 1 or 2. */
 static int examine_list(session *s, const char *path) {
-  char line[MOST_TEXT], where[PATH_MAX + 32];
+  static char line[2 * WORDS * MOST_TEXT];
+  char where[PATH_MAX + 32];
   const char *why;
   FILE *in = input_open(path, true, &why);
   if (!in) return fprintf(stderr, "--list: %s: expected a list of chains: %s\n", path, why), 2;
-  int number = 0, status = 0;
+  int number = 0, status = 0, chains = 0;
   s->list = true;
   puts("kernel MB saved twice% busy%  predicted: us, us, gain  measured: us, us, gain  pays chain");
   while (!status && fgets(line, sizeof line, in)) {
@@ -235,15 +237,20 @@ static int examine_list(session *s, const char *path) {
     static char text[WORDS][MOST_TEXT];
     int words = 0;
     snprintf(where, sizeof where, "%s:%d: ", path, ++number);
+    if (strlen(line) == sizeof line - 1) status = (fprintf(stderr, "%sexpected a line of less than %d characters\n", where, (int)sizeof line - 1), 2);
     line[strcspn(line, "#\n")] = 0;
-    for (char *w = strtok(line, " \t\r"); w && words < WORDS; w = strtok(NULL, " \t\r")) word[words++] = w;
+    for (char *w = strtok(line, " \t\r"); w && !status; w = strtok(NULL, " \t\r"))
+      if (words < WORDS) word[words++] = w;
+      else status = (fprintf(stderr, "%sexpected at most %d operations, got \"%.60s\" after them\n", where, WORDS, w), 2);
+    chains += words > 0;
     for (int i = 0; words > 0 && i < s->image_counts && !status; i++) {
       char *each[WORDS];
-      for (int k = 0; k < words && !status; k++) status = with_images(word[k], s->images[i], each[k] = text[k]);
+      for (int k = 0; k < words && !status; k++) status = with_images(where, word[k], s->images[i], each[k] = text[k]);
       if (!status) status = examine(s, where, words, each);
     }
   }
   fclose(in);
+  if (!status && !chains) status = (fprintf(stderr, "--list: %s: expected a chain in some line, found none\n", path), 2);
   return status;
 }
 
@@ -254,7 +261,7 @@ int main(int argc, char **argv) {
       {"no-cudnn", no_argument, 0, NO_CUDNN}, {"bare", no_argument, 0, BARE},           {"no-time", no_argument, 0, NO_TIME},
       {"csv", required_argument, 0, CSV},     {"help", no_argument, 0, HELP},           {0}};
   static session s;
-  const char *list = "07_fusion/chains.txt", *csv = NULL;
+  const char *list = NULL, *csv = NULL;
   char error[512], *end;
   int option;
   output_start();
@@ -272,6 +279,7 @@ int main(int argc, char **argv) {
       return fprintf(stderr, "--seconds: expected a number above 0 and up to 1000, got \"%s\"\n", optarg), 2;
     if (option == '?') return 2;
   }
+  if (list && optind < argc) return fprintf(stderr, "--list: expected no operations beside it, got \"%s\"\n", argv[optind]), 2;
   if (argc - optind > WORDS) return fprintf(stderr, "fusion: expected at most %d operations, got %d\n", WORDS, argc - optind), 2;
   if (machine_open_gpu(&s.m, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
   s.device = s.m.device, s.peaks = s.m.peaks;
@@ -286,7 +294,7 @@ int main(int argc, char **argv) {
   if (s.csv) fputs(csv_header, s.csv->file);
   const time_t now = time(NULL);
   strftime(s.date, sizeof s.date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-  int status = optind < argc ? examine(&s, "", argc - optind, argv + optind) : examine_list(&s, list);
+  int status = optind < argc ? examine(&s, "", argc - optind, argv + optind) : examine_list(&s, list ? list : "07_fusion/chains.txt");
   if (s.points > 1) printf("should_fuse() right on %d of %d, those within 3 %% of each other counted in\n", s.right, s.points);
   if (status == 2) output_discard(s.csv);
   else if (output_close(s.csv)) status = 1;

@@ -134,7 +134,10 @@ int main(int argc, char **argv) {
       case NETWORK: shape.name = optarg; break;
       case BATCH: failed = argument_integer("--batch", optarg, 1, 4096, &shape.batch); break;
       case SIZE: failed = argument_integer("--size", optarg, 1, 1024, &shape.size); break;
-      case NARROWER: failed = argument_integer("--narrower", optarg, 1, 8, &shape.narrower); break;
+      case NARROWER:
+        failed = argument_integer("--narrower", optarg, 1, 8, &shape.narrower);
+        if (!failed && (shape.narrower & (shape.narrower - 1))) failed = argument_bad("--narrower", "1, 2, 4 or 8", optarg);
+        break;
       case SEED: failed = argument_integer("--seed", optarg, 1, 1 << 30, &seed); break;
       case SECONDS: failed = argument_integer("--seconds", optarg, 1, 1000, &seconds); break;
       case FUSED: fused = true; break;
@@ -147,7 +150,6 @@ int main(int argc, char **argv) {
     }
   if (failed) return failed;
   if (optind < argc) return argument_bad("network", "options alone (see --help)", argv[optind]);
-  if (shape.narrower && (shape.narrower & (shape.narrower - 1))) return argument_bad("--narrower", "1, 2, 4 or 8", argv[argc - 1]);
   if (shape.size && shape.size < 32) return fprintf(stderr, "--size: expected 32 to 1024, got %d\n", shape.size), 2;
   machine m;
   if (machine_open_gpu(&m, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;

@@ -243,7 +243,7 @@ int main(int argc, char **argv) {
   r.pointwise = epilogue_alone(&r.step);
   r.of_product = kernel_for(&r.product, &m.device, &r.product_plan), r.of_step = kernel_for(&r.step, &m.device, &r.step_plan);
   if (!r.of_product || !r.of_step || kernel_plan(&pointwise_fp16, &r.pointwise, &m.device, &r.pointwise_plan))
-    return fprintf(stderr, "recurrent: no kernel for a step of %d hidden units\n", hidden), 2;
+    return fprintf(stderr, "recurrent: expected hidden units that step 07 has a kernel for, such as a multiple of 8, got %d\n", hidden), 2;
   if (allocate(&r)) return fprintf(stderr, "recurrent: expected a layer that fits memory, got %d steps of %d x %d\n", r.layer.steps, r.layer.batch, hidden), 2;
   if (!one_pixel)
     printf("states of %d x %d pixels, filters of %d x %d: windows reach into other blocks' pixels, so a launch takes one step\n", r.image, r.image, r.filter,

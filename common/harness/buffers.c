@@ -30,7 +30,8 @@ static void mark_arrays(const buffer_sets *sets) {
   for (int i = 0; sets->place == ON_GPU && i < sets->count * PART_COUNT; i++) {
     const int set = i / PART_COUNT, part = i % PART_COUNT;
     if (sets->bytes[part] && (part != PART_WORKSPACE || set == 0))
-      emu_mark_array(buffer_address(sets, set, part), sets->bytes[part], name[part] && (!sets->numbered || part == PART_WORKSPACE) ? name[part] : "a tensor of the graph");
+      emu_mark_array(buffer_address(sets, set, part), sets->bytes[part],
+                     name[part] && (!sets->numbered || part == PART_WORKSPACE) ? name[part] : "a tensor of the graph");
   }
 #else
   (void)sets;

@@ -26,7 +26,7 @@ int graph_parse(conv_graph *g, const char *text, int y[GRAPH_OPERATIONS + 1], ch
   if (!g->operations) y[0] = 0; /* the first operation's input becomes the first tensor, which its own residual may be */
   snprintf(shape, sizeof shape, "%.*s", (int)length, from);
   if (length >= sizeof shape || strlen(from + length) >= sizeof epilogue || (*text && text[strlen(text) - 1] == '+'))
-    return bad(why, "a benchdnn string and up to four words", text);
+    return bad(why, "a benchdnn string of less than 256 characters and up to four words", text);
   char *to = epilogue;
   for (const char *c = from[length] ? from + length + 1 : ""; *c; c++) {
     if (*c == '=') { /* +residual=N, +from=N */

@@ -120,7 +120,7 @@ static bool sees_nothing(int64_t from, int taps, int dil, int size) {
 /* Whether one of so many windows sees nothing but padding: the first or the last, if no two taps are so far apart that the image lies between them. */
 static bool one_sees_nothing(int windows, int stride, int pad, int taps, int dil, int size) {
   const int step = taps > 1 && dil > size ? 1 : windows - 1;
-  for (int64_t i = 0; i < windows; i += step > 0 ? step : 1)
+  for (int64_t i = 0; i<windows; i += step> 0 ? step : 1)
     if (sees_nothing(i * stride - pad, taps, dil, size)) return true;
   return false;
 }

@@ -2,6 +2,7 @@
  *
  *   build/emu/tools/graph mb2ic8ih14oc16kh3ph1+bias+relu mb2ic16ih14oc8kh3ph1
  *   build/emu/tools/graph --dtype fp16 g32mb2ic32ih14oc32kh3ph1+bias+relu g32mb2ic32ih14oc32kh3ph1 */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +69,10 @@ static void write_row(FILE *file, char *const word[], int words, const conv_grap
   fputs("gpu,driver,cuda,cudnn,date,chain,kernels,us,us_min,cudnn_us,cudnn_plans,floor_us\n", file);
   csv_text(file, m->device.name);
   fprintf(file, ",%s,%s,%d,%s,\"", driver, cuda, f->cudnn_us > 0 ? cudnn_version() : 0, date);
-  for (int i = 0; i < words; i++) fprintf(file, "%s%s", i ? " " : "", word[i]);
+  for (int i = 0; i < words; i++) {
+    if (i) fputc(' ', file);
+    for (const char *c = word[i]; *c; c++) fputs(*c == '"' ? "\"\"" : (char[2]){*c}, file); /* a name's quotes */
+  }
   fputs("\",", file);
   for (int i = 0, count = 0; i < g->operations; i++)
     if (plan->kernel[i] || plan->chain[i]) fprintf(file, "%s%s", count++ ? " " : "", plan->kernel[i] ? plan->kernel[i]->name : plan->chain[i]->name);
@@ -106,14 +110,15 @@ int main(int argc, char **argv) {
       {"csv", required_argument, 0, CSV},     {"help", no_argument, 0, HELP},           {0}};
   conv_graph asked = {.dtype = DTYPE_FP32, .layout = LAYOUT_NCHW};
   request r = {.timing = true, .chains = true, .seed = 1};
-  int option, y[GRAPH_OPERATIONS + 1], failed = 0;
+  int option, y[GRAPH_OPERATIONS + 1] = {0}, failed = 0;
   char *end, error[512], why[GRAPH_ERROR];
   output_start();
   while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
     if (option == HELP) return fputs(help_text, stdout), 0;
     if (option == UNFUSED) r.chains = false;
     if (option == NO_TIME) r.timing = false;
-    if (option == SEED && (r.seed = strtoull(optarg, &end, 10), *end || end == optarg)) return bad("--seed", "an integer", optarg);
+    if (option == SEED && (errno = 0, r.seed = strtoull(optarg, &end, 10), *end || end == optarg || errno || strchr(optarg, '-')))
+      return bad("--seed", "an integer from 0 to 2^64 - 1", optarg);
     if (option == DTYPE && strcmp(optarg, "fp32") != 0 && strcmp(optarg, "fp16") != 0) return bad("--dtype", "fp32 or fp16", optarg);
     if (option == DTYPE && strcmp(optarg, "fp16") == 0) asked.dtype = DTYPE_FP16, asked.layout = LAYOUT_NHWC;
     if (option == VERIFY) r.verify = optarg;
