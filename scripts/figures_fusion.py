@@ -81,7 +81,7 @@ def chain(_):
     memory, shared, products = rows(ax, 39, "one kernel, 07d")
     first_layer(ax, memory, shared, products)
     way(ax, (32.5, shared + HIGH), (32.5, products))
-    words(ax, 36, shared + HIGH / 2, "stays: where the halo tile was", fontsize=7.5)
+    words(ax, 36, shared + HIGH / 2, "stays, in a place of its own", fontsize=7.5)
     second_layer(ax, memory, shared, products, 31, "4 times 64 filters")
     return fig, title
 
