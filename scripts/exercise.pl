@@ -9,7 +9,6 @@
 #   count  what the kernel asked of memory, beside the goals of scripts/exercise_table.pl, on two layers; for some exercises also
 #          divisions, multiplications   each that is executed, by the run build with a counter in front of it
 #          barriers, ahead              what threads wait for, by the run build linked with common/exercise/waits.c
-#          ends                         what the first and the last block load, beside the average block
 #
 # usage: exercise.pl EXERCISE [FILE.cu]     exercise.pl --list prints a table of them as Markdown, --goals every goal
 #
@@ -129,8 +128,8 @@ sub shell {
 # A counter in front of every division, or multiplication of floats, of an assembly, as far as the compiler has left any: of integers by a constant it knows
 # better ways, as nvcc does. A division spoils the flags; a multiplication keeps them, and so does its counter.
 my %marks = (
-    'x86_64'  => {divisions => qr/^\s*i?div[bwlq]\s/, multiplications => qr/^\s*v?mulss\s/},
-    'aarch64' => {divisions => qr/^\s*[su]div\s/, multiplications => qr/^\s*fmul\ss/},
+    'x86_64'  => {divisions => qr/^\s*(?:i?div[bwlq]|v?divs[sd])\s/, multiplications => qr/^\s*(?:v?muls[sd]|vfn?m(?:add|sub)\d+s[sd]|(?:call|jmp)\s+fmaf?\b)/},
+    'aarch64' => {divisions => qr/^\s*[sfu]div\s/, multiplications => qr/^\s*fn?m(?:ul|add|sub)\s+[sd]\d/},
 );
 my %counter = (
     'x86_64'  => join('', map { "\t$_\n" } 'pushq %rax', 'movq exercise_arithmetic(%rip), %rax', 'leaq 1(%rax), %rax', 'movq %rax, exercise_arithmetic(%rip)', 'popq %rax'),
@@ -218,7 +217,9 @@ my @all_outcomes;
 sub verify {
     my ($program, $environment, $want, @arguments) = @_;
     my ($status, $out, $err, $late) = run($environment, $program, $name, @{ $row->{options} || [] }, @arguments);
-    push @all_outcomes, outcomes($out);
+    my ($parts) = map { $arguments[ $_ + 1 ] } grep { $arguments[$_] eq '--fuse' } 0 .. $#arguments;
+    $parts //= ($row->{options} || [])->[1] // '';
+    push @all_outcomes, map { ["$_->[0] $parts", $_->[1]] } outcomes($out);
     finish($late) if $late && !check(0, 'ends in time', $late);
     my ($right) = $out =~ /^(\d+) right, 0 wrong, 0 skipped$/m;
     return () if $status == 0 && defined $right && $right == $want && $err eq '';
@@ -227,7 +228,7 @@ sub verify {
     my @first = first_wrong($out);
     $complaint[0] .= " (on $1)" if @complaint && @first && $first[0] =~ /^first on (\S+): /;
     my @reason = grep { $_ ne '' } @complaint, @first;
-    unshift @reason, "$wrong of $want shapes are wrong" if $wrong && $want > 1;
+    unshift @reason, $wrong == 1 ? "one of $want shapes is wrong" : "$wrong of $want shapes are wrong" if $wrong && $want > 1;
     return @reason if @reason;
     return "the program ended (exit status $status) before its result was verified";
 }
@@ -242,8 +243,11 @@ sub suite {
     return (scalar @shapes, '--suite', "$folder/$called");
 }
 
+# What random shapes are finished with, where results are: a part each time without the others, and without it.
+my @parts = ('bias,relu', 'scale,residual,relu', 'residual,relu');
 sub listed_shapes { return suite('listed', $row->{listed} ? @{ $row->{listed} } : (grep({ /^[a-z]/ } split /\n/, slurp('common/suites/nasty')), @large), @{ $row->{extra} || [] }) }
-sub random_shapes { my ($count, $from) = @_; return $row->{random} ? suite("random$from", map { $row->{random}->() } 1 .. $count) : ($count, '--random', $count, '--seed', $from, $row->{options} ? ('--fuse', 'bias,relu') : ()) }
+sub random_shapes { my ($count, $from) = @_; return $row->{random} ? suite("random$from", map { $row->{random}->() } 1 .. $count) : ($count, '--random', $count, '--seed', $from) }
+sub finished { my (@run) = @_; return $row->{options} && $run[1] eq '--random' ? map { [$run[0] / 3, '--random', $run[0] / 3, '--seed', $run[4] + $_, '--fuse', $parts[$_]] } 0 .. 2 : [@run] }
 
 sub grade_results {
     my ($program) = @_;
@@ -255,7 +259,8 @@ sub grade_results {
     );
     for my $r (@runs) {
         my ($text, @arguments) = @$r;
-        my @reason = verify($program, {EMU_SEED => $seed}, @arguments, '--no-time');
+        my @reason;
+        @reason = @reason ? @reason : verify($program, {EMU_SEED => $seed}, @$_, '--no-time') for finished(@arguments);
         check(!@reason, "right $text", @reason);
     }
     my $shared = what_fails(@all_outcomes);
@@ -266,7 +271,7 @@ sub grade_results {
 sub grade_memory {
     my ($program) = @_;
     my @reason;
-    my @shuffled = map { [{EMU_SEED => $seed + 1}, @$_] } [listed_shapes()], [random_shapes(30, $seed + 1)], [1, '--shape', shape($row->{layer})];
+    my @shuffled = map { [{EMU_SEED => $seed + 1}, @$_] } map { finished(@$_) } [listed_shapes()], [random_shapes(30, $seed + 1)], [1, '--shape', shape($row->{layer})];
     for my $run (@shuffled, $row->{engines} ? [{}, listed_shapes()] : ()) {
         my ($environment, @arguments) = @$run;
         @reason = verify($program, $environment, @arguments, '--exact');

@@ -50,7 +50,7 @@ sub outputs {
     'elements of constant memory in a request'   => sub { my ($c) = @_; $c->{constant_wavefronts} / ($c->{constant_requests} || 1) },
     'shared memory requests for every 32 products' => sub { my ($c, $l) = @_; 32 * $c->{shared_requests} / products($l) },
     'shared memory wavefronts over those without conflicts' => sub { my ($c) = @_; $c->{shared_wavefronts} / ($c->{shared_fewest} || 1) },
-    'integer divisions for each product'         => sub { my ($c, $l) = @_; $c->{divisions} / products($l) },
+    'divisions for each product'         => sub { my ($c, $l) = @_; $c->{divisions} / products($l) },
     'multiplications for each product'           => sub { my ($c, $l) = @_; $c->{multiplications} / products($l) },
     'barriers of a thread for each stage'        => sub { my ($c, $l) = @_; $c->{barriers} / $c->{threads} / ($l->{ic} / groups($l) * $l->{kh}) },
     'copies on their way behind a wait'          => sub { my ($c) = @_; $c->{ahead} },
@@ -61,7 +61,8 @@ sub outputs {
     'bytes on their way when a product is asked for' => sub { my ($c) = @_; $c->{bytes_on_their_way} / ($c->{wgmmas} || 1) },
     'atomics'                                    => sub { my ($c) = @_; $c->{atomics} },
     'threads for each output, of the kernel that loads most' => sub { my ($c, $l, $pass) = @_; ($c->{threads_of_most} || 0) / outputs($l, $pass) },
-    'loads of the first and the last block, over those of an average one' => sub { my ($c) = @_; $c->{ends} },
+    'loads of the busiest block over those of an average one' => sub { my ($c) = @_; $c->{busiest} },
+    'requests to constant memory for every 32 products' => sub { my ($c, $l) = @_; 32 * $c->{constant_requests} / products($l) },
 );
 
 # ---------------------------------------------------------------- counting
@@ -87,9 +88,9 @@ sub counted {
         $sum{threads} = $threads if $threads > $sum{threads};
         $sum{$_} += $launch->{$_} for qw(bytes_loaded bytes_stored copied_in_bytes tensor_products wgmmas bytes_on_their_way);
         $sum{shared_bytes} = max($sum{shared_bytes}, $launch->{shared_bytes} + $launch->{static_shared_bytes});
-        my $seen = 0; # bytes that the counted blocks loaded
         for my $i (grep { $_->{space} =~ /^(global|shared|constant)$/ } @{ $launch->{instructions} }) {
             push @rows, $i;
+            $sum{atomics} += $i->{requests} if $i->{kind} eq 'atomic';
             if ($i->{space} ne 'global') {
                 $sum{"$i->{space}_$_"} += $i->{$_} for qw(requests wavefronts);
                 next if $i->{space} eq 'constant';
@@ -97,8 +98,6 @@ sub counted {
                 $sum{shared_fewest} += $i->{requests} * ($i->{bytes} > 4 ? $i->{bytes} / 4 : 1); # a wavefront moves at most 128 bytes
                 next;
             }
-            $sum{atomics} += $i->{requests} if $i->{kind} eq 'atomic';
-            $seen += $i->{lanes} * $i->{bytes} if $i->{kind} ne 'store';
             my @kinds = $i->{kind} eq 'atomic' ? qw(load store) : $i->{kind}; # an atomic is both
             $sum{$_} += $i->{$_} for qw(requests lanes);
             for my $kind (@kinds) { $sum{"${kind}_$_"} += $i->{$_} for qw(requests sectors) }
@@ -106,7 +105,7 @@ sub counted {
         }
         if ($launch->{bytes_loaded} > $most) {
             $most = $launch->{bytes_loaded};
-            @sum{qw(threads_of_most share)} = ($threads, $seen / $launch->{blocks_counted} / ($most / $launch->{blocks}));
+            @sum{qw(threads_of_most busiest)} = ($threads, $launch->{most_bytes_a_block_loads} / ($most / $launch->{blocks}));
         }
     }
     return (\%sum, @rows);
@@ -115,7 +114,7 @@ sub counted {
 # What the grader's own counters (common/exercise/) say of one launch: divisions or multiplications, barriers, groups of copies that waits let go on.
 sub counted_once {
     my ($program, $layer, $what) = @_;
-    my ($status, $out, $err, $late) = run({EMU_THREADS => 1}, $program, $name, '--exact', '--shape', shape($layer));
+    my ($status, $out, $err, $late) = run({EMU_THREADS => 1, EMU_LATE => 1}, $program, $name, '--exact', '--shape', shape($layer));
     finish($late) if $late && !check(0, 'ends in time', $late);
     finish("the count of $what ended with exit status $status: " . complaint($err)) if $status;
     return $out =~ /^(\S+) \Q$what\E a launch$/m ? $1 : 0;
@@ -136,7 +135,6 @@ sub grade_counts {
         return $known{shape($layer)} ||= do {
             my ($sum, @instructions) = counted({}, $program, $layer, $name, @{ $row->{options} || [] });
             $sum->{rows} = \@instructions;
-            $sum->{ends} = (counted({EMU_COUNT_BLOCKS => 2}, $program, $layer, $name))[0]{share} if $also{ends};
             $sum->{$arithmetic} = $marked ? counted_once($marked, $layer, $arithmetic) : 0 if $arithmetic;
             $sum->{$_} = counted_once($waiting, $layer, $_) for grep { $also{$_} } qw(barriers ahead);
             $sum;

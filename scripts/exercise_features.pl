@@ -5,8 +5,8 @@ use warnings;
 # A problem as the harness prints it, without its name: every field, the ones left out filled in.
 sub problem_of {
     my ($text) = @_;
-    $text =~ s/n".*//;
-    my %p;
+    my %p = (parts => $text =~ /((?:scale|bias|residual)\S*)$/ ? $1 : '');
+    $text =~ s/n".*| .*//;
     $p{$1} = $2 while $text =~ /([a-z]+)(\d+)/g;
     my $any_w = grep { defined $p{$_} } qw(iw ow kw sw dw pw);
     my %absent = (g => 1, mb => 1, sh => 1, sw => 1, dh => 0, dw => 0, ph => 0, pw => 0);
@@ -23,6 +23,7 @@ sub problem_of {
 }
 
 my @features = (
+    (map { my $part = $_; ["no $part", sub { $_[0]{parts} && $_[0]{parts} !~ /$part/ }], ["a $part", sub { $_[0]{parts} =~ /$part/ }] } qw(scale bias residual)),
     ['padding above', sub { $_[0]{ph} > 0 }],
     ['padding below', sub { $_[0]{afterh} > 0 }],
     ['padding on the left', sub { $_[0]{pw} > 0 }],
@@ -43,6 +44,8 @@ my @features = (
     ['several images', sub { $_[0]{mb} > 1 }],
     ['1 x 1 filters', sub { $_[0]{kh} * $_[0]{kw} == 1 }],
     ['filters larger than 1 x 1', sub { $_[0]{kh} * $_[0]{kw} > 1 }],
+    ['filters one column wide', sub { $_[0]{kw} == 1 }],
+    ['filters one row high', sub { $_[0]{kh} == 1 }],
     ['filters of several rows', sub { $_[0]{kh} > 1 }],
     ['filters of several columns', sub { $_[0]{kw} > 1 }],
     ['filters that are not square', sub { $_[0]{kh} != $_[0]{kw} }],
@@ -77,8 +80,8 @@ sub what_fails {
         my $both = grep { $of[$_][1] } @has;
         return "all @{[scalar @has]} shapes with $f->[0] are wrong, and no other" if $both == @has && $both == @wrong;
         push @exact, [$f->[0], {map { $_ => 1 } @has}] if $both == @wrong; # the wrong ones have it, and others
-        $all = [$f->[0], scalar @has, $both] if $both == @has && $both >= 3 && (!$all || $both > $all->[2]);
-        $only = [$f->[0], scalar @has, $both] if $both == @wrong && @has < @of && (!$only || @has < $only->[1]);
+        $all = [$f->[0], scalar @has, $both] if $both == @has && $both >= 3 && (@wrong - $both) * 2 <= @of - @has && (!$all || $both > $all->[2]);
+        $only = [$f->[0], scalar @has, $both] if $both == @wrong && @has * 5 <= @of * 4 && (!$only || @has < $only->[1]);
     }
     for my $i (0 .. $#exact) {
         for my $j ($i + 1 .. $#exact) {

@@ -42,7 +42,7 @@ skeleton rearranged 'FAIL  sectors touched for every 32 products: 30 and [0-9.]+
 skeleton dilated-halo 'FAIL  loads for each product: 1\.84 and [0-9.]+, goal at most 0\.18'
 skeleton banks 'FAIL  shared memory wavefronts over those without conflicts: 2\.31 and 2\.31, goal at most 1\.02'
 skeleton rolling-rows 'FAIL  loads for each product: 1\.95 and [0-9.]+, goal at most 0\.6'
-skeleton no-division 'FAIL  integer divisions for each product: 0\.1[0-9]+ and 0\.1[0-9]+, goal at most 0\.02'
+skeleton no-division 'FAIL  divisions for each product: 0\.1[0-9]+ and 0\.1[0-9]+, goal at most 0\.02'
 skeleton slices 'FAIL  threads for each output, of the kernel that loads most: 0\.0625 and 0\.0625, goal at least 0\.5'
 skeleton fragments 'FAIL  multiply-adds of the tensor cores for each product: 0 and 0, goal at least 1'
 skeleton swizzle 'FAIL  shared memory wavefronts over those without conflicts: 3\.1 and [23]\.[0-9]+, goal at most 1'

@@ -1,7 +1,7 @@
 /* Exercise missing-wait: a pipeline that waits for too little.
  *
  * Given:  fprop through shared memory by cp.async, a ring of four stages: three are on their way while one is computed. Results are right if every
- *         copy arrives at once. They need not: a stage may be read before it is there, and filled while it is read.
+ *         copy arrives at once and no thread runs ahead. They need not: a stage may be read before it is there, and filled while it is read.
  * Task:   find both places and mend them; copies must go on running ahead, and one barrier a stage is enough.
  * Layout: NCHW, filters KCRS, fp32.
  * Needs:  compute capability 8.0 (the emulator has it).

@@ -1,7 +1,7 @@
 /* Exercise classes: neighbours that want the same taps.
  *
  * Given:  dgrad as step 02 has it: neighbouring threads on neighbouring pixels. Right for every shape. With a stride of 2 a tap reaches every other
- *         pixel: of a warp's 32 lanes half sit out every load, and of its rounds through the filter's rows half are for nothing.
+ *         pixel: of a warp's 32 lanes eight take part in a load, and of its rounds through the filter's rows half are for nothing.
  * Task:   number the threads so that the lanes of a warp have pixels that the same taps reach. The sum itself need not change.
  * Layout: NCHW, filters KCRS, fp32.
  * Level:  two of three stars, about 30 minutes.

@@ -213,6 +213,7 @@ void emu_meet_warp(const char *what, const char *file, int line);
 void emu_cp_async(void *dst_shared, const void *src, size_t bytes, size_t src_bytes);
 void emu_cp_async_commit(void);
 void emu_cp_async_wait(int n);
+unsigned emu_cp_async_left(void);
 
 /* Ends the launch with cudaErrorLaunchFailure and one line on stderr; called by a CUDA thread, does not return. */
 __attribute__((noreturn, format(printf, 1, 2))) void emu_fail(const char *format, ...);

@@ -11,7 +11,7 @@ extern "C" {
 /* Exercises with a kernel: launches it, once, on the stream; does nothing else. Type and layout are the exercise's. */
 cudaError_t exercise_launch(const conv_problem *p, const conv_buffers *b, cudaStream_t stream);
 
-/* Exercise 01c: sectors that all requests of 01a's fprop kernel touch together. */
+/* Exercise predict: sectors that all requests of 01a's fprop kernel touch together. */
 int64_t predict_store_sectors(const conv_problem *p);  /* its stores of y */
 int64_t predict_filter_sectors(const conv_problem *p); /* its loads of w */
 int64_t predict_image_sectors(const conv_problem *p);  /* its loads of x */

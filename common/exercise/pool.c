@@ -46,7 +46,7 @@ static void tensors_free(tensors *t) {
 
 static float *integers(size_t count, uint64_t seed) {
   float *values = malloc(count * sizeof *values);
-  for (size_t i = 0; values && i < count; i++) values[i] = (float)random_integer(seed, i, 3);
+  for (size_t i = 0; values && i < count; i++) values[i] = (float)random_integer(seed, i, 60);
   return values;
 }
 

@@ -39,6 +39,7 @@ typedef struct emu_counts {
   emu_instruction instruction[EMU_INSTRUCTIONS]; /* by a hash of the program counter */
   uint64_t asked_read, asked_written;            /* bytes, all blocks */
   uint64_t distinct_read, distinct_written;      /* bytes, all blocks: what had to come from memory and go there at least once */
+  uint64_t most_read;                            /* bytes, of the block that asked for most */
   uint64_t sampled;                              /* blocks that ran in lockstep */
 } emu_counts;
 
@@ -81,7 +82,8 @@ void emu_count_source_text(const char *file, int line, char *text, size_t room);
 typedef struct emu_counter {
   emu_worker *worker;
   emu_counts counts;
-  uint32_t stamp; /* of the launch, in emu_seen */
+  uint32_t stamp;        /* of the launch, in emu_seen */
+  uint64_t before_block; /* asked_read, when the block began */
   emu_shadow cache[EMU_CACHED];
   /* lockstep */
   uint32_t ready[EMU_WARPS]; /* lanes that can go on */

@@ -48,11 +48,12 @@ void emu_count_json(const emu_counted *launch) {
       ", \"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"shared_bytes\": %zu, \"static_shared_bytes\": %zu, \"blocks\": %llu, \"blocks_counted\": %llu,\n",
       launch->grid.x, launch->grid.y, launch->grid.z, launch->block.x, launch->block.y, launch->block.z, launch->shared_bytes, launch->static_shared,
       (unsigned long long)launch->blocks, (unsigned long long)c->sampled);
-  fprintf(file,
-          " \"bytes_loaded\": %llu, \"bytes_stored\": %llu, \"distinct_bytes_loaded\": %llu, \"distinct_bytes_stored\": %llu,"
-          " \"flops_of_problem\": %.17g,\n",
-          (unsigned long long)c->asked_read, (unsigned long long)c->asked_written, (unsigned long long)c->distinct_read,
-          (unsigned long long)c->distinct_written, launch->flops);
+  fprintf(
+      file,
+      " \"bytes_loaded\": %llu, \"bytes_stored\": %llu, \"most_bytes_a_block_loads\": %llu, \"distinct_bytes_loaded\": %llu, \"distinct_bytes_stored\": %llu,"
+      " \"flops_of_problem\": %.17g,\n",
+      (unsigned long long)c->asked_read, (unsigned long long)c->asked_written, (unsigned long long)c->most_read, (unsigned long long)c->distinct_read,
+      (unsigned long long)c->distinct_written, launch->flops);
   const emu_engine_sums engines = emu_count_engines_sums();
   fprintf(file, " \"copied_in_bytes\": %llu, \"tensor_products\": %llu, \"wgmmas\": %llu, \"bytes_on_their_way\": %llu,\n",
           (unsigned long long)engines.copied_in, (unsigned long long)engines.products, (unsigned long long)engines.wgmmas,

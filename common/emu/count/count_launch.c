@@ -100,6 +100,7 @@ static void launch_end(emu_launch *launch) {
     sum->distinct_read += c->distinct_read;
     sum->distinct_written += c->distinct_written;
     sum->sampled += c->sampled;
+    if (c->most_read > sum->most_read) sum->most_read = c->most_read;
     memset(c, 0, sizeof *c);
   }
   if (!launch->failed) {
@@ -138,12 +139,16 @@ static void block_begin(emu_worker *w) {
   const uint3 b = w->block->index;
   const dim3 grid = w->launch->call.grid;
   w->stepping = w->team_size == 1 && is_sample(b.x + (uint64_t)grid.x * (b.y + (uint64_t)grid.y * b.z), w->launch->block_count);
+  counting->before_block = counting->counts.asked_read;
   counting->counts.sampled += w->stepping;
   emu_step_begin_block(w);
 }
 
 static void block_end(emu_worker *w) {
-  if (counting != NULL && w->stepping) emu_step_end_block(w);
+  if (counting == NULL) return;
+  const uint64_t read = counting->counts.asked_read - counting->before_block;
+  if (read > counting->counts.most_read) counting->counts.most_read = read;
+  if (w->stepping) emu_step_end_block(w);
 }
 
 /* ---- accesses ---- */
@@ -238,6 +243,7 @@ const emu_tool emu_counter_tool = {
     .take_ready = emu_step_take_ready,
     .allocated = emu_shadow_allocated,
     .freed = emu_shadow_freed,
+    .variable = emu_shadow_variable,
     .mark_array = emu_arrays_mark,
     .count_work = count_work,
     .async_issue = async_issue,

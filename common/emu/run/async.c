@@ -99,3 +99,11 @@ void emu_cp_async_wait(int n) {
     mine->unused = c;
   }
 }
+
+/* Groups of the thread that hold copies and are under way; in late mode. */
+unsigned emu_cp_async_left(void) {
+  unsigned n = 0, last = ~0u;
+  for (const copy *c = own()->first; c != NULL; c = c->next)
+    if (c->group != last) n++, last = c->group;
+  return n;
+}
