@@ -119,7 +119,7 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
            .blocks = (pixels + BN - 1) / BN * p->groups * ((group_k + bm - 1) / bm),
            .shared = (size_t)(2 * BK * (bm + 4 + BN)) * sizeof(float) + table_bytes(p)};
   tile_words(plan, bm, BN, 1, mine->blocks);
-  const cudaError_t status = allow_shared(row->kernel, mine->shared);
+  const cudaError_t status = plan_allow_shared((const void *)row->kernel, mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
 

@@ -117,7 +117,7 @@ static const char *plan_cut(conv_plan *plan, const matrix_product *g, split s) {
            .shared = (size_t)(2 * BK * (s.bm + 4 + BN)) * sizeof(float) + table_bytes(p)};
   plan->workspace_bytes = split_bytes(g, &s);
   tile_words(plan, s.bm, BN, s.slices, (int64_t)mine->blocks.x * s.slices);
-  const cudaError_t status = allow_shared(row->kernel, mine->shared);
+  const cudaError_t status = plan_allow_shared((const void *)row->kernel, mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
 

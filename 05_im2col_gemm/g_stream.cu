@@ -182,7 +182,7 @@ static const char *plan_fprop(const conv_operation *o, const conv_device *device
   if (rest > 0) plan->workspace_bytes = (size_t)share.all.workers * 2 * bm * BN * sizeof(float);
   tile_words(plan, bm, BN, 1, share.blocks);
   if (rest > 0) snprintf(plan->words + strlen(plan->words), sizeof plan->words - strlen(plan->words), ", %d of %d tiles dealt out", rest, share.all.tiles);
-  const cudaError_t status = allow_shared(row->kernel, mine->shared);
+  const cudaError_t status = plan_allow_shared((const void *)row->kernel, mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
 

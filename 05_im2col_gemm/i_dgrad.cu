@@ -266,7 +266,7 @@ static const char *plan_cut(conv_plan *plan, const matrix_product *g, split s) {
            .shared = copies > sums ? copies : sums};
   plan->workspace_bytes = split_bytes(g, &s);
   tile_words(plan, s.bm, BN, s.slices, (int64_t)mine->blocks.x * mine->blocks.y * mine->blocks.z);
-  const cudaError_t status = allow_shared(row->kernel, mine->shared);
+  const cudaError_t status = plan_allow_shared((const void *)row->kernel, mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
 

@@ -211,7 +211,7 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
     if (taps > most) most = taps, mine->first_h = h;
   }
   snprintf(plan->words, sizeof plan->words, "%d rows a thread, %d elements of a row of dy at a time, %lld blocks", mb, vc, (long long)blocks * classes_h);
-  const cudaError_t status = allow_shared(mine->kernel, mine->shared);
+  const cudaError_t status = plan_allow_shared((const void *)mine->kernel, mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
 

@@ -5,9 +5,6 @@
 #include "common/harness/plain.h"
 #include "common/harness/plan.h"
 
-/* A kernel may be launched with so many bytes of dynamic shared memory. */
-template <class... P> static cudaError_t allow_shared(void (*kernel)(P...), size_t bytes) { return plan_allow_shared((const void *)kernel, bytes); }
-
 /* "64 x 128 tiles, 3 slices, 132 blocks" */
 static inline void tile_words(conv_plan *plan, int rows, int columns, int slices, int64_t blocks) {
   char cut[32] = "";

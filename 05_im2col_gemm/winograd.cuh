@@ -275,7 +275,7 @@ static cudaError_t shared_for(multiply kernel, int resident, int threads, size_t
   const int used = reserved + (int)about.sharedSizeBytes, least = bytes / (resident + 1) + 128, most = bytes - reserved; /* of a block; one more does not fit */
   const int all = least < most ? least : most;
   *shared = all > used ? all - used : 0;
-  return allow_shared(kernel, *shared);
+  return plan_allow_shared((const void *)kernel, *shared);
 }
 
 template <int SIZE> static const char *winograd_plan_for(const conv_operation *o, const conv_device *device, conv_plan *plan) {

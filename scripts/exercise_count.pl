@@ -50,7 +50,7 @@ sub outputs {
     'elements of constant memory in a request'   => sub { my ($c) = @_; $c->{constant_wavefronts} / ($c->{constant_requests} || 1) },
     'shared memory requests for every 32 products' => sub { my ($c, $l) = @_; 32 * $c->{shared_requests} / products($l) },
     'shared memory wavefronts over those without conflicts' => sub { my ($c) = @_; $c->{shared_wavefronts} / ($c->{shared_fewest} || 1) },
-    'divisions for each product'         => sub { my ($c, $l) = @_; $c->{divisions} / products($l) },
+    'divisions for each product'                 => sub { my ($c, $l) = @_; $c->{divisions} / products($l) },
     'multiplications for each product'           => sub { my ($c, $l) = @_; $c->{multiplications} / products($l) },
     'barriers of a thread for each stage'        => sub { my ($c, $l) = @_; $c->{barriers} / $c->{threads} / ($l->{ic} / groups($l) * $l->{kh}) },
     'copies on their way behind a wait'          => sub { my ($c) = @_; $c->{ahead} },

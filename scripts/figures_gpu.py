@@ -188,7 +188,7 @@ def chains(figures):
 
 
 def roofline(figures):
-    title = "The roofline as measured: depthwise layers are bound by memory, dense ones in fp32 by arithmetic"
+    title = "The roofline as measured: memory binds depthwise layers, arithmetic dense ones in fp32"
     resnet, depthwise = shapes_of("resnet50"), [shape for shape in shapes_of("mobilenet") if shape.groups == shape.c]
     subtitle = ("A layer cannot stand higher than its mark: FLOPs per distinct byte, times what DRAM gives, up to what the arithmetic does.\n"
                 "Filled: ResNet-50, 16 images. Hollow: the depthwise layers of MobileNet.")

@@ -22,7 +22,7 @@ def window(_):
         return i == 0 or i == rows - 1 or j == 0 or j == PITCH - 1
 
     left, top = 3, 6
-    for k, (row, column, colour, name) in enumerate(((0, 0, FIRST, "tap (0, 0): from row 0 on"), (1, 2, OTHER, "tap (1, 2): from row 1 × 10 + 2 = 12 on"))):
+    for k, (row, column, colour, name) in enumerate(((0, 0, FIRST, "tap (0, 0): from row 0 on"), (1, 2, OTHER, "tap (1, 2): from row 1 × 10 + 2"))):
         x, start = left + k * 33, row * PITCH + column
 
         def fill(i, j, start=start, colour=colour):

@@ -25,8 +25,8 @@ def read(path, needed):
         return list(reader)
 
 
-def footer(row, cudnn=""):
-    return f"{row['gpu']}, driver for CUDA {row['driver']}, CUDA {row['cuda']}{cudnn}, {row['date'][:10]}. Median times, cold L2."
+def footer(row, cudnn="", where="cold L2"):
+    return f"{row['gpu']}, driver for CUDA {row['driver']}, CUDA {row['cuda']}{cudnn}, {row['date'][:10]}. Median times, {where}."
 
 
 def plot_map(path):
@@ -89,7 +89,7 @@ def plot_network(path):
     in_order_us = float(whole["in_order_us"])
     title = f"{name}, {n} image{'s' * (n > 1)}: {in_order_us:.0f} µs in order, {us:.0f} with early launches, by cuDNN's best plans {cudnn_us:.0f}"
     subtitle = "Each kernel by itself. Blue: ours; red lines: cuDNN's plans for the same operations; grey: the least time that memory and arithmetic allow\nfor each operation. A name with a number in brackets: so many operations in one kernel of ours."
-    fig, top, bottom = style.figure(ROW * len(layers) + 0.5, title, subtitle, footer(whole, f", cuDNN {whole['cudnn']}"))
+    fig, top, bottom = style.figure(ROW * len(layers) + 0.5, title, subtitle, footer(whole, f", cuDNN {whole['cudnn']}", "each on the network's own buffers, in part from L2"))
     total = fig.get_figheight()
     ax = style.panel(fig, 1.45, style.WIDTH - 0.55, top - 0.02 / total, bottom + 0.42 / total)
     largest = max(float(row["cudnn_us"]) for row in layers)

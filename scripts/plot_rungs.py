@@ -31,6 +31,9 @@ def plot(rows, layer, source):
         return None
     dtypes = [dtype for dtype in data.DTYPES if any(row.dtype == dtype for row in rungs)]
     title = f"From a naive kernel to {'tensor cores' if 'fp16' in dtypes else rungs[-1].kernel}: {gain(rungs[0].us / rungs[-1].us)} times as fast"
+    if len(dtypes) > 1:
+        same = min(row.us for row in rungs if row.dtype == rungs[0].dtype)
+        title += f", {gain(rungs[0].us / same)} within {rungs[0].dtype}"
     subtitle = (f"One convolution, forward: {rungs[0].shape.words()}. Longer bars are faster;\n"
                 "every bar is a kernel of this repository, with its idea; gain: over the kernel above it.")
     footer = f"{data.machine(rows)}. Median times, cold L2."

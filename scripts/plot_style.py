@@ -67,6 +67,10 @@ def percent(share):
 
 
 def save(fig, folder, name, title, source):
-    """Writes NAME.svg, without a date or a version in it."""
+    """Writes NAME.svg, without a date or a version in it. A line above or below the picture that is too long for it is set smaller."""
+    for text in fig.texts:
+        end = text.get_window_extent().x1 / fig.bbox.width
+        if end > 1:
+            text.set_fontsize(text.get_fontsize() / end)
     fig.savefig(folder / f"{name}.svg", metadata={"Date": None, "Creator": None, "Title": title, "Source": source})
     plt.close(fig)

@@ -301,9 +301,10 @@ static int measure(session *s) {
     status = measure_all(s, suites);
     putchar('\n');
     if (!s->gpu.device.emulated) print_summary(s);
-    if (s->gpu.device.emulated && !status && !s->count)
-      status = 2, fputs("cuts: expected a problem that one of 05f, 05i and 05k can do, in a pass that was asked for\n", stderr);
-    else if (s->gpu.device.emulated) printf("emulated: %s, not timed\n", status ? "NOT all right" : "every cut right");
+    if (!status && !s->count) {
+      fputs("cuts: expected a problem that one of 05f, 05i and 05k can do, in a pass that was asked for\n", stderr);
+      status = 2;
+    } else if (s->gpu.device.emulated) printf("emulated: %s, not timed\n", status ? "NOT all right" : "every cut right");
   }
   if (output_close(s->csv)) status = 1;
   for (int i = 0; i < MOST_SUITES; i++) suite_free(&suites[i]);

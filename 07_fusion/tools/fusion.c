@@ -180,7 +180,7 @@ static int measure(session *s, const conv_graph *asked, point *at) {
 /* One chain: the words of its operations. where: what a line about them begins with. Returns 0, 1 or 2. */
 static int examine(session *s, const char *where, int words, char *const word[]) {
   static conv_graph asked;
-  int y[GRAPH_OPERATIONS + 1] = {0};
+  int y[GRAPH_OPERATIONS + 1];
   point at = {0};
   asked = (conv_graph){.dtype = DTYPE_FP16, .layout = LAYOUT_NHWC};
   for (int i = 0; i < words; i++) {

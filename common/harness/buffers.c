@@ -31,7 +31,7 @@ static void mark_arrays(const buffer_sets *sets) {
     const int set = i / PART_COUNT, part = i % PART_COUNT;
     if (sets->bytes[part] && (part != PART_WORKSPACE || set == 0))
       emu_mark_array(buffer_address(sets, set, part), sets->bytes[part],
-                     name[part] && (!sets->numbered || part == PART_WORKSPACE) ? name[part] : "a tensor of the graph");
+                     name[part] && (sets->by_role || part == PART_WORKSPACE) ? name[part] : "a tensor of the graph");
   }
 #else
   (void)sets;
@@ -47,7 +47,9 @@ buffer_sets buffer_sets_plan_fused(conv_place place, const conv_tensor shapes[3]
                               tensor_bytes(&shapes[TENSOR_Y]), [PART_WORKSPACE] = workspace_bytes};
   if (fused)
     bytes[PART_RESIDUAL] = tensor_bytes(&fused->residual), bytes[PART_SCALE] = tensor_bytes(&fused->scale), bytes[PART_BIAS] = tensor_bytes(&fused->bias);
-  return buffer_sets_plan_parts(place, bytes);
+  buffer_sets sets = buffer_sets_plan_parts(place, bytes);
+  sets.by_role = true;
+  return sets;
 }
 
 buffer_sets buffer_sets_plan_parts(conv_place place, const size_t bytes[PART_COUNT]) {

@@ -16,7 +16,7 @@ enum { PART_RESIDUAL = 3, PART_SCALE, PART_BIAS, PART_WORKSPACE = 319, PART_COUN
 typedef struct buffer_sets {
   conv_place place; /* device memory, or the host's for CPU kernels */
   int count;
-  bool numbered; /* its parts are a graph's tensors */
+  bool by_role; /* its parts are those of one operation, not a graph's tensors */
   size_t bytes[PART_COUNT];
   size_t offset[PART_COUNT];    /* of the part in its set; of the workspace behind the sets */
   size_t set_bytes, tail_bytes; /* of a set; of what is there once */

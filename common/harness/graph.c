@@ -192,9 +192,7 @@ buffer_sets graph_buffers(const conv_graph *g, const graph_plan *plan) {
   size_t bytes[PART_COUNT] = {0};
   for (int i = 0; i < g->tensors; i++) bytes[i] = tensor_bytes(&g->tensor[i].host);
   bytes[PART_WORKSPACE] = plan->workspace_bytes;
-  buffer_sets sets = buffer_sets_plan_parts(ON_GPU, bytes);
-  sets.numbered = true;
-  return sets;
+  return buffer_sets_plan_parts(ON_GPU, bytes);
 }
 
 cudaError_t graph_upload(const conv_graph *g, const buffer_sets *sets) {

@@ -48,8 +48,9 @@ static inline HOST_DEVICE void element_do(const element_work *w, int64_t i) {
     case ELEMENT_WIDER: w->scale[i] += round_scale((double)w->in[i] / w->growth); break;
     case ELEMENT_LARGEST: w->out[i] = fabsf(tensor_get(&w->tensor, i)); break;
     case ELEMENT_APART: {
-      const float one = tensor_get(&w->tensor, i), other = tensor_get(&w->other, i), apart = one == other ? 0 : fabsf(one - other); /* infinities, too */
-      w->out[i] = apart >= 0 ? apart : INFINITY;                                                                                    /* no number is not */
+      const float one = tensor_get(&w->tensor, i), other = tensor_get(&w->other, i);
+      const float apart = one == other ? 0 : fabsf(one - other); /* infinities, too */
+      w->out[i] = apart >= 0 ? apart : INFINITY;                 /* no number is not */
       break;
     }
   }

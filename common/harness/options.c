@@ -301,8 +301,9 @@ int options_draw(step_options *o, const conv_step *step, const conv_device *devi
     if (kernel && !options_select(o, kernel)) continue;
     int found = 0;
     const int64_t draws = (int64_t)o->random * MOST_DRAWS;
-    for (int64_t i = 0; found < o->random && i < draws && i < (found + 5LL) * MOST_DRAWS; i++) { /* of a kernel that can do none, not all are drawn */
-      conv_problem p = draw(o, for_kernel, (uint64_t)(k * draws + i));                           /* for every kernel others */
+    /* For every kernel others; not all of them, if it seems to be able to do none. */
+    for (int64_t i = 0; found < o->random && i < draws && i < (found + 5LL) * MOST_DRAWS; i++) {
+      conv_problem p = draw(o, for_kernel, (uint64_t)(k * draws + i));
       if (set_batch(&p, o->batch)) return -1;
       conv_plan plan;
       if (kernel && kernel_plan_pass(kernel, &p, device, &plan)) continue;

@@ -119,10 +119,10 @@ static bool sees_nothing(int64_t from, int taps, int dil, int size) {
 
 /* Whether one of so many windows sees nothing but padding: the first or the last, if no two taps are so far apart that the image lies between them. */
 static bool one_sees_nothing(int windows, int stride, int pad, int taps, int dil, int size) {
-  const int step = taps > 1 && dil > size ? 1 : windows - 1;
-  for (int64_t i = 0; i<windows; i += step> 0 ? step : 1)
+  const bool apart = taps > 1 && dil > size;
+  for (int64_t i = 0; apart && i < windows; i++)
     if (sees_nothing(i * stride - pad, taps, dil, size)) return true;
-  return false;
+  return sees_nothing(-pad, taps, dil, size) || sees_nothing((windows - 1LL) * stride - pad, taps, dil, size);
 }
 
 static const char *plan_max_pool(const conv_operation *o, const conv_device *device, conv_plan *plan) {

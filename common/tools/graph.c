@@ -68,12 +68,11 @@ static void write_row(FILE *file, char *const word[], int words, const conv_grap
   version_text(m->runtime_version, cuda), version_text(m->driver_version, driver);
   fputs("gpu,driver,cuda,cudnn,date,chain,kernels,us,us_min,cudnn_us,cudnn_plans,floor_us\n", file);
   csv_text(file, m->device.name);
-  fprintf(file, ",%s,%s,%d,%s,\"", driver, cuda, f->cudnn_us > 0 ? cudnn_version() : 0, date);
-  for (int i = 0; i < words; i++) {
-    if (i) fputc(' ', file);
-    for (const char *c = word[i]; *c; c++) fputs(*c == '"' ? "\"\"" : (char[2]){*c}, file); /* a name's quotes */
-  }
-  fputs("\",", file);
+  static char chain[GRAPH_OPERATIONS * 400]; /* a word that was parsed is shorter */
+  for (int i = 0; i < words; i++) snprintf(chain + strlen(chain), sizeof chain - strlen(chain), "%s%s", i ? " " : "", word[i]);
+  fprintf(file, ",%s,%s,%d,%s,", driver, cuda, f->cudnn_us > 0 ? cudnn_version() : 0, date);
+  csv_text(file, chain);
+  fputc(',', file);
   for (int i = 0, count = 0; i < g->operations; i++)
     if (plan->kernel[i] || plan->chain[i]) fprintf(file, "%s%s", count++ ? " " : "", plan->kernel[i] ? plan->kernel[i]->name : plan->chain[i]->name);
   fprintf(file, ",%.3f,%.3f,%.3f,", f->us, f->min_us, f->cudnn_us);
@@ -110,7 +109,7 @@ int main(int argc, char **argv) {
       {"csv", required_argument, 0, CSV},     {"help", no_argument, 0, HELP},           {0}};
   conv_graph asked = {.dtype = DTYPE_FP32, .layout = LAYOUT_NCHW};
   request r = {.timing = true, .chains = true, .seed = 1};
-  int option, y[GRAPH_OPERATIONS + 1] = {0}, failed = 0;
+  int option, y[GRAPH_OPERATIONS + 1], failed = 0;
   char *end, error[512], why[GRAPH_ERROR];
   output_start();
   while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
