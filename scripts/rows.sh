@@ -65,6 +65,10 @@ epilogue-07 | 07 | --suite EXPANDED --batch 32 --pass fprop --kernel auto --fuse
 epilogue-07 | 07 | --suite OTHERS --batch 32 --pass fprop --kernel auto --fuse scale,bias,relu
 epilogue-07 | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fuse scale,bias,residual,relu
 epilogue-07 | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse scale,bias,relu
+folded-07 | 07 | --suite EXPANDED --batch 32 --pass fprop --kernel auto --fuse bias,residual,relu
+folded-07 | 07 | --suite OTHERS --batch 32 --pass fprop --kernel auto --fuse bias,relu
+folded-07 | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fuse bias,residual,relu
+folded-07 | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse bias,relu
 fusion-07 | tools/fusion | --seconds 2
 fusion-07 | tools/fusion | --seconds 2 --images 64 --list SEPARABLE
 bare-07 | tools/fusion | --no-cudnn --bare --images 32,256 --list LAYERS

@@ -49,7 +49,8 @@ static void prepared(void) {
     if (i >= PROBLEMS / 2) plain.pass = (conv_pass)(i % 3);
     const tensor_role a = pass_input_a(plain.pass), b = pass_input_b(plain.pass);
     conv_source from[3], fused[3];
-    for (int k = 0; k < 3; k++) from[k] = (conv_source){.seed = 50 + (uint64_t)k}, fused[k] = epilogue_source(k, 5, 0);
+    for (int k = 0; k < 3; k++)
+      from[k] = (conv_source){.seed = 50 + (uint64_t)k}, fused[k] = epilogue_source(k, 5, 0, plain.epilogue.fp32 ? DTYPE_FP32 : plain.dtype);
     conv_tensor host_a = host_tensor(&p, a, plain.dtype, plain.layout), host_b = host_tensor(&p, b, plain.dtype, plain.layout);
     tensor_fill(&host_a, from[a]), tensor_fill(&host_b, from[b]);
     if (i % 3 == 0) from[a] = (conv_source){.given = &host_a}; /* as from a file */

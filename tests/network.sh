@@ -26,6 +26,7 @@ if [ "${B##*/}" = emu ]; then
   runs 'ResNet-50: a stem, and 13 bottlenecks whose 3x3 and 1x1 are one kernel' 'the same' 14
   runs 'ResNet-50 of 64 x 64 pixels: three bottlenecks are one kernel each' ' 07e ' 3 --size 64
   runs 'ResNet-18: a stem' 'the same' 1 --network resnet18
+  runs 'ResNet-18, batch norms folded: a stem' 'the same' 1 --network resnet18 --folded
   runs 'a kernel for each operation' 'inside the kernel' 0 --unfused --network resnet18
   EMU_ARCH=80 runs 'without wgmma' '07[a-h]' 0 --network resnet18
 else

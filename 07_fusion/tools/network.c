@@ -20,6 +20,7 @@ static const char help_text[] =
     "  --batch N        images (default: 32; on the emulator 1)\n"
     "  --size N         of an image's sides, from 32 on (default: 224; on the emulator 32)\n"
     "  --narrower N     channels divided by 1, 2, 4 or 8 (default: 1; on the emulator 8)\n"
+    "  --folded         batch norms folded into the filters, on both sides: a bias is left of each (default: a scale and a bias)\n"
     "  --fused          a kernel for several operations wherever there is one (on a GPU by default: where should_fuse() says that it pays)\n"
     "  --unfused        a kernel for each operation, even where one can do several\n"
     "  --seed N         of the data (default: 1)\n"
@@ -108,11 +109,12 @@ static int time_it(const network *n, const network_shape *shape, const conv_grap
 }
 
 int main(int argc, char **argv) {
-  enum { NETWORK = 256, BATCH, SIZE, NARROWER, FUSED, UNFUSED, SEED, SECONDS, NO_CUDNN, NO_TIME, CSV, HELP };
+  enum { NETWORK = 256, BATCH, SIZE, NARROWER, FOLDED, FUSED, UNFUSED, SEED, SECONDS, NO_CUDNN, NO_TIME, CSV, HELP };
   static const struct option table[] = {{"network", required_argument, 0, NETWORK},
                                         {"batch", required_argument, 0, BATCH},
                                         {"size", required_argument, 0, SIZE},
                                         {"narrower", required_argument, 0, NARROWER},
+                                        {"folded", no_argument, 0, FOLDED},
                                         {"fused", no_argument, 0, FUSED},
                                         {"unfused", no_argument, 0, UNFUSED},
                                         {"seed", required_argument, 0, SEED},
@@ -140,6 +142,7 @@ int main(int argc, char **argv) {
         break;
       case SEED: failed = argument_integer("--seed", optarg, 1, 1 << 30, &seed); break;
       case SECONDS: failed = argument_integer("--seconds", optarg, 1, 1000, &seconds); break;
+      case FOLDED: shape.folded = true; break;
       case FUSED: fused = true; break;
       case UNFUSED: chains = false; break;
       case NO_CUDNN: how.cudnn = false; break;
@@ -171,7 +174,8 @@ int main(int argc, char **argv) {
   const graph_chains wanted = {.wanted = fused || m.device.emulated ? NULL : pays, .data = &m}; /* the emulator times nothing: all that there is is run */
   if (graph_choose(&g, all_steps, steps, chains ? &wanted : NULL, &m.device, &plan, why)) return fprintf(stderr, "network: %s\n", why), 2;
   int status = graph_alloc(&g, why) ? (fprintf(stderr, "network: %s\n", why), 2) : 0;
-  printf("%s, %d image%s of %d x %d%s\n", shape.name, shape.batch, shape.batch == 1 ? "" : "s", shape.size, shape.size, shape.narrower > 1 ? ", narrower" : "");
+  printf("%s, %d image%s of %d x %d%s%s\n", shape.name, shape.batch, shape.batch == 1 ? "" : "s", shape.size, shape.size,
+         shape.narrower > 1 ? ", narrower" : "", shape.folded ? ", batch norms folded" : "");
   if (!status) {
     fill(&n, &g, (uint64_t)seed);
     const cudaError_t failure = graph_verify(&g, &plan, false, !m.device.emulated, stdout, &v);

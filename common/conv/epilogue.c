@@ -41,8 +41,10 @@ epilogue_data epilogue_describe(const conv_epilogue *e, const conv_tensor *resul
   return data;
 }
 
-conv_source epilogue_source(int part, uint64_t seed, int magnitude) {
-  return (conv_source){.seed = 3 * seed + (uint64_t)part, .magnitude = magnitude ? (part ? 8 : 2) : 0}; /* scales: 1 and 2, with both signs */
+conv_source epilogue_source(int part, uint64_t seed, int magnitude, conv_dtype dtype) {
+  return (conv_source){.seed = 3 * seed + (uint64_t)part,
+                       .magnitude = magnitude ? (part ? 8 : 2) : 0, /* scales: 1 and 2, with both signs */
+                       .half = part == 1 && dtype == DTYPE_FP16};
 }
 
 int epilogue_fill(epilogue_data *data, uint64_t seed, int magnitude) {
@@ -50,7 +52,7 @@ int epilogue_fill(epilogue_data *data, uint64_t seed, int magnitude) {
   for (int i = 0; i < 3; i++) {
     if (parts[i]->count == 0) continue;
     if (tensor_alloc(parts[i])) return -1;
-    tensor_fill(parts[i], epilogue_source(i, seed, magnitude));
+    tensor_fill(parts[i], epilogue_source(i, seed, magnitude, data->residual.dtype));
   }
   return 0;
 }

@@ -26,8 +26,8 @@ typedef struct epilogue_data {
 epilogue_data epilogue_describe(const conv_epilogue *e, const conv_tensor *result);
 
 /* What its parts are filled with: 0 the scale, 1 the bias, 2 the residual. magnitude 0: random normal. Else integers, and powers of two as the scale, so that
- * what was exact stays so. */
-conv_source epilogue_source(int part, uint64_t seed, int magnitude);
+ * what was exact stays so. dtype: the result's; where that is fp16 a bias has values of fp16, so that whoever wants it in that type computes the same. */
+conv_source epilogue_source(int part, uint64_t seed, int magnitude, conv_dtype dtype);
 
 /* Allocates and fills on the host. Returns 0, or -1: no memory. Free with epilogue_free either way. */
 int epilogue_fill(epilogue_data *data, uint64_t seed, int magnitude);

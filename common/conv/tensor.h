@@ -74,10 +74,12 @@ typedef struct conv_source {
   const conv_tensor *given;
   uint64_t seed;
   int magnitude; /* 0: normal, mean 0, deviation 1; else integers -magnitude .. magnitude without 0, so that no product can go missing unseen */
+  bool half;     /* random ones are rounded to fp16, whatever the tensor's type */
 } conv_source;
 
 static inline HOST_DEVICE double random_value(conv_source from, int64_t index) {
-  return from.magnitude ? random_integer(from.seed, (uint64_t)index, from.magnitude) : random_normal(from.seed, (uint64_t)index);
+  const double value = from.magnitude ? random_integer(from.seed, (uint64_t)index, from.magnitude) : random_normal(from.seed, (uint64_t)index);
+  return from.half ? dtype_round(value, DTYPE_FP16) : value;
 }
 
 double source_value(const conv_source *from, int64_t index); /* on the host, before it is rounded to a dtype */

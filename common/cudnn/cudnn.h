@@ -5,7 +5,7 @@
  *
  * A plan is named by a tag: `eng79_k24=3` is engine 79 with knob 24 (the kernel configuration) at 3 and cuDNN's defaults for the others;
  * `@NHWC` behind it: on tensors in that layout, where the task's is the other one. The numbers are cuDNN's own (cudnnBackendKnobType_t);
- * a tag holds for one cuDNN version, GPU and graph. `@fp16` behind it: the bias of zeros is in fp16, not in fp32. */
+ * a tag holds for one cuDNN version, GPU and graph. `@fp16` behind it: the bias is in fp16, not in fp32. */
 #pragma once
 #include "common/conv/epilogue.h"
 #include "common/conv/reference.h"
@@ -29,10 +29,17 @@ typedef struct cudnn_task {
   /* What follows it in the same graph; behind wgrad only the result's type. The buffers have its data: residuals in the task's dtype and layout. */
   conv_epilogue epilogue;
   /* A bias of zeros is added to a bare fprop convolution, in the same graph: the result is the convolution's, but other engines compete, those of fused
-   * graphs. Nobody brings it: the zeros are cuDNN's side's own. Its type decides which engines there are: cudnn_baseline_open() tries both that fit. */
+   * graphs. Nobody brings it: the zeros are cuDNN's side's own. */
   bool zero_bias;
-  conv_dtype bias;
+  conv_dtype bias; /* the bias's type, which decides which engines there are: cudnn_baseline_open() tries both where task_halves() */
 } cudnn_task;
+
+/* Whether a bias may as well be fp16: one of zeros, or one without a scale before it, as it stands behind a filter into which batch norm was folded. The
+ * harness's biases are halves where its tensors are, so that both types compute the same. */
+static inline bool task_halves(const cudnn_task *task) {
+  const conv_epilogue *e = &task->epilogue;
+  return task->dtype == DTYPE_FP16 && (task->zero_bias || (e->bias && !e->scale && !e->fp32));
+}
 
 /* "conv", "conv+scale+bias+residual+relu", "conv+zero_bias": the graph in a winners file. */
 enum { CUDNN_GRAPH_NAME = 64 };

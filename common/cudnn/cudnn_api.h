@@ -62,7 +62,7 @@ typedef struct cudnn_graph {
   cudnnBackendDescriptor_t graph;
   cudnnBackendDescriptor_t device; /* a device's properties where there is no device (tests), else NULL */
   conv_layout layout;
-  conv_dtype bias; /* type of a bias of zeros */
+  conv_dtype bias; /* its type */
   int engines;     /* engine numbers are 0 .. engines-1; most do not do this graph */
   int uids;
   int64_t uid[UID_COUNT];
@@ -73,7 +73,7 @@ int cudnn_graph_make(cudnn_graph *g, const cudnn_task *task, conv_layout layout,
                      size_t error_size);
 void cudnn_graph_free(cudnn_graph *g);
 
-enum { KNOBS = 24, GRAPHS = LAYOUT_COUNT * DTYPE_COUNT /* of a task: layouts, types of a bias of zeros */ };
+enum { KNOBS = 24, GRAPHS = LAYOUT_COUNT * DTYPE_COUNT /* of a task: layouts, types of a bias */ };
 typedef struct cudnn_config {
   conv_layout layout;
   conv_dtype bias; /* of its graph */
@@ -131,9 +131,9 @@ typedef struct cudnn_bench {
   const cudnn_task *task;
   const conv_buffers *views;
   int sets;
-  void *workspace, *zeros; /* zeros: a bias, of the widest type */
+  void *workspace, *zeros /* a bias, of the widest type */, *halves /* the bias as fp16, where it has to be tried */;
   size_t workspace_bytes;
-  cudnn_pool *packs; /* [LAYOUT_COUNT * sets], made on demand; every pool's first item is the variant pack */
+  cudnn_pool *packs; /* [GRAPHS * sets], made on demand; every pool's first item is the variant pack */
   cudaStream_t stream;
   cudaEvent_t start, stop;
   int device;

@@ -12,7 +12,7 @@ typedef struct cudnn_session {
   conv_problem problem;
   cudnn_task task;
   conv_buffers *views;
-  cudnn_graph graph[GRAPHS]; /* graph[0]: in the task's layout (fp16: NHWC), a bias of zeros in its type */
+  cudnn_graph graph[GRAPHS]; /* graph[0]: in the task's layout (fp16: NHWC), a bias in its type */
   int graphs;
   cudnn_bench bench;
   plan_search search;
@@ -62,16 +62,17 @@ static int open_session(cudnn_baseline *b, const cudnn_task *task, const conv_bu
   if (bench_open(&s->bench, &s->task, s->views, sets, error, error_size)) return -1;
   conv_layout layout[LAYOUT_COUNT];
   const int layouts = choose_layouts(task, options, layout);
-  for (int i = 0; i < layouts * (task->zero_bias && task->dtype == DTYPE_FP16 ? 2 : 1); i++) {
+  const bool halves = task_halves(task);
+  for (int i = 0; i < layouts * (halves ? 2 : 1); i++) {
     cudnn_task asked = s->task;
-    if (task->zero_bias) asked.bias = i < layouts ? task->dtype : DTYPE_FP32;
+    if (halves) asked.bias = i < layouts ? DTYPE_FP16 : DTYPE_FP32;
     cudnn_graph *graph = &s->graph[s->graphs];
     if (cudnn_graph_make(graph, &asked, layout[i % layouts], s->bench.handle, NULL, error, error_size) == 0) {
       s->graphs++;
       continue;
     }
     cudnn_graph_free(graph);
-    if (task->zero_bias) fprintf(stderr, "cuDNN refuses a bias of zeros in %s: %s\n", dtype_name(asked.bias), error);
+    if (halves) fprintf(stderr, "cuDNN refuses a bias in %s: %s\n", dtype_name(asked.bias), error);
   }
   if (s->graphs == 0) return 1;
   s->search = (plan_search){.bench = &s->bench, .options = *options};

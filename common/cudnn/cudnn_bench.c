@@ -14,6 +14,21 @@ static const double loading_us = 1e6; /* nor does loading a plan's kernels */
 static const double most_running = 60,
                     most_building = 240; /* seconds, of a plan's samples, and of plans built side by side, of which some take 20: longer, it does not end */
 
+/* The bias as fp16. The harness's is a half already where tensors are: nothing is lost. */
+static cudaError_t halve_bias(cudnn_bench *b) {
+  const int channels =
+      operation_tensor(b->task->problem, b->task->pass, &b->task->epilogue, pass_output(b->task->pass), b->task->dtype, b->task->layout).dim[1];
+  float *bias = malloc((size_t)channels * sizeof *bias);
+  uint16_t *halves = malloc((size_t)channels * sizeof *halves);
+  cudaError_t status = bias && halves ? cudaMalloc(&b->halves, (size_t)channels * sizeof *halves) : cudaErrorMemoryAllocation;
+  if (!status) status = cudaMemcpy(bias, b->views[0].bias, (size_t)channels * sizeof *bias, cudaMemcpyDeviceToHost);
+  for (int i = 0; i < channels && !status; i++) halves[i] = half_from_float(bias[i]);
+  if (!status) status = cudaMemcpy(b->halves, halves, (size_t)channels * sizeof *halves, cudaMemcpyHostToDevice);
+  free(bias);
+  free(halves);
+  return status;
+}
+
 int bench_open(cudnn_bench *b, const cudnn_task *task, const conv_buffers *views, int sets, char *error, size_t error_size) {
   *b = (cudnn_bench){.task = task, .views = views, .sets = sets};
   const cudnnStatus_t made = cudnn.Create(&b->handle);
@@ -22,7 +37,7 @@ int bench_open(cudnn_bench *b, const cudnn_task *task, const conv_buffers *views
     cudnn_failure(error, error_size, "cudnnCreate", made);
     return -1;
   }
-  b->packs = calloc((size_t)sets * LAYOUT_COUNT, sizeof *b->packs);
+  b->packs = calloc((size_t)sets * GRAPHS, sizeof *b->packs);
   cudaError_t status = b->packs ? cudaGetDevice(&b->device) : cudaErrorMemoryAllocation;
   if (!status) status = cudaStreamCreate(&b->stream);
   if (!status) status = cudaEventCreate(&b->start);
@@ -30,12 +45,13 @@ int bench_open(cudnn_bench *b, const cudnn_task *task, const conv_buffers *views
   const size_t zeros = task->zero_bias ? (size_t)task->problem->K * sizeof(float) : 0;
   if (!status && zeros) status = cudaMalloc(&b->zeros, zeros);
   if (!status && zeros) status = cudaMemset(b->zeros, 0, zeros);
+  if (!status && task_halves(task)) status = halve_bias(b);
   if (status) snprintf(error, error_size, "a stream for cuDNN: %s", cudaGetErrorString(status));
   return status ? -1 : 0;
 }
 
 static void forget_packs(cudnn_bench *b) {
-  for (int i = 0; b->packs && i < b->sets * LAYOUT_COUNT; i++) {
+  for (int i = 0; b->packs && i < b->sets * GRAPHS; i++) {
     pool_free(&b->packs[i]);
     b->packs[i] = (cudnn_pool){0};
   }
@@ -60,6 +76,7 @@ void bench_free(cudnn_bench *b) {
   free(b->packs);
   cudaFree(b->workspace);
   cudaFree(b->zeros);
+  cudaFree(b->halves);
   if (b->start) cudaEventDestroy(b->start);
   if (b->stop) cudaEventDestroy(b->stop);
   if (b->stream) cudaStreamDestroy(b->stream);
@@ -99,12 +116,13 @@ void bench_build(cudnn_bench *b, build_job *jobs, int count) {
   watch_end();
 }
 
-/* The variant pack of a set: the graph's tensors at the harness's addresses. The graph's UIDs are the same in every layout, but kept apart. */
+/* The variant pack of a set: the graph's tensors at the harness's addresses. The graphs' UIDs are the same in every layout, but kept apart. */
 static cudnn_pool *pack_of(cudnn_bench *b, const cudnn_graph *g, int set) {
-  cudnn_pool *pool = &b->packs[set * LAYOUT_COUNT + (int)g->layout];
+  cudnn_pool *pool = &b->packs[set * GRAPHS + (int)g->layout * DTYPE_COUNT + (int)g->bias];
   if (pool->count > 0) return pool;
   const conv_buffers *view = &b->views[set];
-  const void *const at[UID_COUNT] = {view->x, view->w, view->y, view->scale, b->task->zero_bias ? b->zeros : view->bias, view->residual};
+  const void *const bias = b->task->zero_bias ? b->zeros : g->bias == DTYPE_FP16 ? b->halves : (const void *)view->bias;
+  const void *const at[UID_COUNT] = {view->x, view->w, view->y, view->scale, bias, view->residual};
   const void *pointers[UID_COUNT];
   for (int i = 0; i < g->uids; i++) pointers[i] = at[g->uid[i] - UID_X];
   cudnnBackendDescriptor_t pack = pool_create(pool, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

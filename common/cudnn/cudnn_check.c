@@ -105,7 +105,7 @@ int cudnn_check(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, const
   if (buffer_sets_alloc(&set, 1)) return fail(error, error_size, "device memory", "none left");
   conv_buffers view = buffer_view(&set, 0);
   view.scale = b->views[0].scale, view.bias = b->views[0].bias, view.residual = b->views[0].residual;
-  cudnn_pool packs[LAYOUT_COUNT];
+  cudnn_pool packs[GRAPHS];
   memset(packs, 0, sizeof packs);
   cudnn_bench one = *b; /* the same workspace and stream, other tensors */
   one.views = &view, one.sets = 1, one.packs = packs;
@@ -118,7 +118,7 @@ int cudnn_check(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, const
     if (run || done) status = fail(error, error_size, "cudnnBackendExecute", run ? cudnn.GetErrorString(run) : cudaGetErrorString(done));
   }
   if (!status) status = judge(&set, shape[pass_output(task->pass)], truth->reference, rule, verdict, error, error_size);
-  for (int i = 0; i < LAYOUT_COUNT; i++) pool_free(&packs[i]);
+  for (int i = 0; i < GRAPHS; i++) pool_free(&packs[i]);
   buffer_sets_free(&set);
   return status;
 }

@@ -183,7 +183,8 @@ void graph_fill(conv_graph *g, uint64_t seed, bool integers) {
     conv_tensor *t = &g->tensor[i].host;
     if (g->tensor[i].use != USE_IN) continue;
     if (integers) tensor_fill_integers(t, seed * GRAPH_TENSORS + (uint64_t)i, magnitude[i] ? magnitude[i] : 1);
-    else tensor_fill_normal(t, seed * GRAPH_TENSORS + (uint64_t)i);
+    else
+      tensor_fill(t, (conv_source){.seed = seed * GRAPH_TENSORS + (uint64_t)i, .half = magnitude[i] == 8 && g->dtype == DTYPE_FP16}); /* as epilogue_source() */
     for (int64_t k = 0; !integers && halvings[i] && k < t->count; k++) tensor_set(t, k, ldexp((double)tensor_get(t, k), -halvings[i]));
   }
 }

@@ -134,7 +134,7 @@ static int prepare(trial_state *s, compare_mode mode, int magnitude, char *error
   bool from_files = false;
   for (int role = 0; role < 3; role++) {
     const char *path = mode == COMPARE_BOUND && role != (int)s->output ? t->options->npy_in[role] : NULL;
-    fused[role] = epilogue_source(role, fused_seed, largest);
+    fused[role] = epilogue_source(role, fused_seed, largest, s->host[s->output].dtype);
     from[role] =
         (conv_source){.given = path ? &s->host[role] : NULL, .seed = t->options->seed * 16 + (uint64_t)mode * 4 + (uint64_t)role, .magnitude = largest};
     if (!path) continue;

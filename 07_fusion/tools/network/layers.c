@@ -21,6 +21,7 @@ typedef struct feature_map {
 typedef struct builder {
   network *n;
   int batch, narrower;
+  bool folded;
   char *error;
 } builder;
 
@@ -64,7 +65,7 @@ static feature_map conv(builder *b, feature_map from, int filters, int taps, int
                         const char *what) {
   const conv_operation o = {.problem = square(b->batch, from.channels, from.size, filters, taps, stride, taps / 2),
                             .pass = PASS_FPROP,
-                            .epilogue = {.scale = true, .bias = true, .residual = residual >= 0, .activation = relu ? ACTIVATION_RELU : ACTIVATION_NONE}};
+                            .epilogue = {.scale = !b->folded, .bias = true, .residual = residual >= 0, .activation = relu ? ACTIVATION_RELU : ACTIVATION_NONE}};
   return append(b, &o, from, residual, block ? "%s%c_%s" : "%s", name, block, what);
 }
 
@@ -88,7 +89,7 @@ int network_build(network *n, const network_shape *shape, char error[GRAPH_ERROR
   if (!k) return snprintf(error, GRAPH_ERROR, "--network: expected resnet18 or resnet50, got \"%s\"", shape->name), -1;
   memset(n, 0, sizeof *n);
   n->graph.dtype = DTYPE_FP16, n->graph.layout = LAYOUT_NHWC;
-  builder b = {n, shape->batch, shape->narrower, error};
+  builder b = {n, shape->batch, shape->narrower, shape->folded, error};
   feature_map x = conv(&b, (feature_map){-1, 3, shape->size}, 64 / shape->narrower, 7, 2, -1, true, "conv1", 0, "");
   conv_operation pool = {.kind = OPERATION_MAX_POOL, .problem = square(shape->batch, x.channels, x.size, x.channels, 3, 2, 1), .pass = PASS_FPROP};
   pool.problem.groups = x.channels;

@@ -2,11 +2,12 @@
 #pragma once
 #include "common/harness/graph.h"
 
-/* What is built. Batch norms are a scale and a bias behind each convolution. */
+/* What is built. Batch norms are a scale and a bias behind each convolution; folded, the scale is in the filters already. */
 typedef struct network_shape {
   const char *name; /* "resnet18", "resnet50" */
   int batch, size;  /* images of size x size */
   int narrower;     /* channels are divided by it: 1 is the network itself */
+  bool folded;
 } network_shape;
 
 enum { LAYER_NAME = 32 };
