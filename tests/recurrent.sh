@@ -25,7 +25,7 @@ refused() { # LINE ARGUMENTS...
 if [ "${B##*/}" = emu ]; then
   check=${B%/*}/check/tools/recurrent
   for hidden in 64 128 256 512 1024; do right "$recurrent" "$hidden hidden units" --hidden $hidden --batch 3 --steps 4; done
-  right "$recurrent" 'one step, one sequence' --hidden 64 --batch 1 --steps 1
+  right "$recurrent" 'one step, one sequence' --no-cudnn --hidden 64 --batch 1 --steps 1
   right "$recurrent" 'two clusters and a sequence' --hidden 128 --batch 17 --steps 7
   WAYS=2 right "$recurrent" 'states that are images' --hidden 64 --batch 2 --steps 3 --image 9 --filter 3
   WAYS=2 right "$check" '... checked' --hidden 72 --batch 1 --steps 3 --image 7 --filter 5

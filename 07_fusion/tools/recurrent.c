@@ -1,16 +1,19 @@
 /* A recurrent layer, h[t] = relu(W x[t] + b + U h[t-1]), three ways: an operation a launch, a step a launch, all steps in one launch (07i). What comes from the input is one
  * matrix product for all steps, made before. With --image and --filter U is a convolution: a launch can take a step, but not all of them, since windows reach into other
- * blocks' pixels. Every state is verified on the state before it that was really written, and in whole numbers as a chain. */
+ * blocks' pixels. Every state is verified on the state before it that was really written, and in whole numbers as a chain. Beside them cuDNN's own recurrent layer, with each
+ * of its algorithms: it gets the same z, U and first state, and has the same to write. */
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "07_fusion/recurrent.h"
 #include "common/conv/operation_reference.h"
 #include "common/conv/verify.h"
+#include "common/cudnn/cudnn_rnn.h"
 #include "common/files/arguments.h"
 #include "common/files/output.h"
 #include "common/harness/plan.h"
@@ -26,6 +29,7 @@ static const char help_text[] = "usage: recurrent [options]\n"
                                 "  --filter N   and U a convolution with filters of N x N, N odd (default: 1)\n"
                                 "  --seed N     of the data (default: 1)\n"
                                 "  --no-time    verify only\n"
+                                "  --no-cudnn   without cuDNN's recurrent layer\n"
                                 "  --csv FILE   a row for each way\n"
                                 "Exit status: 0 all right, 1 a result was wrong or a call failed, 2 bad input.\n";
 
@@ -45,7 +49,11 @@ typedef struct run {
   size_t state_bytes, workspace_bytes;
   conv_tensor u, first, z, h; /* z, h: of all steps */
   unsigned char *device_u, *device_first, *device_z, *device_h, *between, *workspace;
+  cudnn_rnn rnn;
+  cudnn_rnn_way *rival[RNN_ALGORITHMS]; /* of each of cuDNN's algorithms the fastest that is right, or NULL; as a way, it is WAYS and more */
 } run;
+
+static const char *name_of(int way) { return way < WAYS ? way_names[way] : cudnn_rnn_names[way - WAYS]; }
 
 /* The kernel that the steps take for an operation, the last step first. NULL: none does. */
 static const conv_kernel *kernel_for(const conv_operation *o, const conv_device *device, conv_plan *plan) {
@@ -95,6 +103,7 @@ static cudaError_t fill(run *r, uint64_t seed, bool integers) {
 }
 
 static cudaError_t launch(const run *r, int way, cudaStream_t stream) {
+  if (way >= WAYS) return cudnn_rnn_enqueue(r->rival[way - WAYS], 0, stream);
   if (way == ALL) return recurrent_launch(&r->layer, r->device_u, r->device_first, r->device_z, r->device_h, stream);
   cudaError_t status = cudaSuccess;
   for (int t = 0; t < r->layer.steps && !status; t++) {
@@ -117,6 +126,7 @@ static cudaError_t launch(const run *r, int way, cudaStream_t stream) {
 /* How far a way's sums may stray; a product that is stored is rounded once more. */
 static error_rule rule_of(const run *r, int way) {
   const conv_problem *p = &r->product.problem;
+  if (way >= WAYS) return cudnn_rnn_rule(&r->step);
   if (way == ALL) return (error_rule){.growth = growth_truncated(p->C / 16.0 * 17 + 8, false) + epilogue_growth(&r->step.epilogue, false)};
   const conv_kernel *k = way == STEPS ? r->of_step : r->of_product;
   return (error_rule){.growth = k->growth(p, false) + epilogue_growth(&r->step.epilogue, false) + (way == STEPS ? 0 : UNIT_ROUNDOFF_FP16)};
@@ -128,7 +138,7 @@ static int verify(run *r, int way, bool integers, bool use_gpu, double *worst) {
   if (!status) status = launch(r, way, 0);
   if (!status) status = cudaDeviceSynchronize();
   if (!status) status = cudaMemcpy(r->h.data, r->device_h, tensor_bytes(&r->h), cudaMemcpyDeviceToHost);
-  if (status) return fprintf(stderr, "recurrent: %s: %s\n", way_names[way], cudaGetErrorString(status)), -1;
+  if (status) return fprintf(stderr, "recurrent: %s: %s\n", name_of(way), cudaGetErrorString(status)), -1;
   for (int t = 0; t < r->layer.steps; t++) {
     conv_tensor before = states(r, 1), after = states(r, 1);
     epilogue_data data = {.residual = states(r, 1)};
@@ -139,9 +149,55 @@ static int verify(run *r, int way, bool integers, bool use_gpu, double *worst) {
     if (operation_reference(&reference, &r->step, &before, &r->u, &data, false, use_gpu, error, sizeof error)) return fprintf(stderr, "%s\n", error), -1;
     const conv_verdict v = verify_output(&after, &reference, integers ? COMPARE_EXACT : COMPARE_BOUND, rule_of(r, way), stdout);
     reference_free(&reference);
-    if (!v.right) return printf("WRONG: %s, step %d: %lld elements\n", way_names[way], t, (long long)v.mismatches), 1;
+    if (!v.right) return printf("WRONG: %s, step %d: %lld elements\n", name_of(way), t, (long long)v.mismatches), 1;
     if (v.worst_share > *worst) *worst = v.worst_share;
   }
+  return 0;
+}
+
+/* ---------------------------------------------------------------- cuDNN */
+
+/* Is the rival right, in whole numbers and on random data? As verify(). Random data are left behind. */
+static int verify_rival(run *r, int algorithm, uint64_t seed, double *worst) {
+  int wrong = 0;
+  for (int integers = 1; integers >= 0; integers--) {
+    cudaError_t status = fill(r, seed, integers);
+    if (!status) status = cudnn_rnn_load(r->rival[algorithm]);
+    if (status) return fprintf(stderr, "recurrent: %s\n", cudaGetErrorString(status)), -1;
+    if (!wrong) wrong = verify(r, WAYS + algorithm, integers, true, worst);
+    if (wrong < 0) return -1;
+  }
+  return wrong;
+}
+
+/* What of cuDNN's is slower than another of its ways, or wrong, is left out. Returns 0, or -1 after a CUDA error. */
+static int find_rivals(run *r, uint64_t seed, const machine *m) {
+  const cudnn_rnn_layer layer = {r->layer.hidden, r->layer.batch, r->layer.steps, r->device_u, r->device_first, r->device_z, r->device_h};
+  char error[CUDNN_ERROR];
+  const int status =
+      cudnn_rnn_open(&r->rnn, &layer, m->device.name, access("build/results", W_OK) ? NULL : "build/results/cudnn_endless.csv", error, sizeof error);
+  if (status) return fprintf(status < 0 ? stderr : stdout, "%s\n", error), status < 0 ? -1 : 0;
+  printf("%s\n", cudnn_describe());
+  for (int a = 0; a < RNN_ALGORITHMS; a++) {
+    double worst = 0;
+    int wrong = 1, dropped = -1;
+    while (wrong && (r->rival[a] = cudnn_rnn_fastest(&r->rnn, a))) {
+      worst = 0, dropped++;
+      wrong = verify_rival(r, a, seed, &worst);
+      if (wrong < 0) return -1;
+      r->rival[a]->wrong = wrong;
+    }
+    if (!r->rival[a]) {
+      printf("  %-29s none: %s\n", cudnn_rnn_names[a], dropped >= 0 ? "all are wrong" : r->rnn.why[a]);
+      continue;
+    }
+    printf("  %-29s exact on integers, %.0f %% of the error bound\n", cudnn_rnn_names[a], 100 * worst);
+    printf("    %s; launched %s: the fastest of %d ways, %d refused, %d wrong\n", r->rival[a]->words, r->rival[a]->in_graph ? "in a graph" : "one by one",
+           r->rnn.tried[a], r->rnn.tried[a] - r->rnn.ran[a], dropped);
+    if (*r->rnn.why[a]) printf("    the first that was refused: %s\n", r->rnn.why[a]);
+  }
+  const double half_us = cudnn_rnn_half_us(&r->rnn);
+  if (half_us > 0) printf("  cuDNN's with sums in halves, other math: %.1f us, timed quickly\n", half_us);
   return 0;
 }
 
@@ -168,37 +224,57 @@ static void write_row(FILE *f, const run *r, int way, double us, const machine *
   strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
   version_text(m->runtime_version, cuda), version_text(m->driver_version, driver);
   csv_text(f, m->device.name);
-  fprintf(f, ",%s,%s,%s,%d,%d,%d,%d,%d,%s,%.3f\n", driver, cuda, date, r->layer.hidden, r->layer.batch, r->layer.steps, r->image, r->filter, way_names[way],
-          us);
+  fprintf(f, ",%s,%s,%s,%d,%d,%d,%d,%d,%s,%.3f,", driver, cuda, date, r->layer.hidden, r->layer.batch, r->layer.steps, r->image, r->filter, name_of(way), us);
+  if (way >= WAYS) {
+    fprintf(f, "%d,", cudnn_version());
+    csv_text(f, r->rival[way - WAYS]->words);
+    fprintf(f, ",%s", r->rival[way - WAYS]->in_graph ? "yes" : "no");
+  } else fputs(",,yes", f);
+  fputc('\n', f);
 }
 
 static int time_it(const run *r, output *csv, const machine *m) {
-  timed of[WAYS];
-  contender turn[WAYS] = {0};
-  for (int way = 0; way < r->ways; way++) {
-    of[way] = (timed){r, way};
-    turn[way] = (contender){.enqueue = enqueue, .poison = poison, .check = not_checked, .context = &of[way], .first_seconds = 1e-3};
+  const double no_graph = 6e-3; /* seconds: too long for a graph, timing.c will think */
+  timed of[WAYS + RNN_ALGORITHMS];
+  contender turn[WAYS + RNN_ALGORITHMS] = {0};
+  int count = 0, fastest = 0;
+  for (int way = 0; way < WAYS + RNN_ALGORITHMS; way++) {
+    const cudnn_rnn_way *rival = way < WAYS ? NULL : r->rival[way - WAYS];
+    if (way < WAYS ? way >= r->ways : !rival) continue;
+    of[count] = (timed){r, way};
+    turn[count] = (contender){.enqueue = enqueue, .poison = poison, .check = not_checked, .context = &of[count], .first_seconds = 1e-3};
+    if (rival) turn[count].first_seconds = rival->in_graph || 1e-6 * rival->us > no_graph ? 1e-6 * rival->us : no_graph;
+    count++;
   }
-  const cudaError_t status = time_in_turns(turn, r->ways, ON_GPU, 1, m);
+  const cudaError_t status = time_in_turns(turn, count, ON_GPU, 1, m);
   if (status) return fprintf(stderr, "timing: %s\n", cudaGetErrorString(status)), 1;
-  if (csv) fputs("gpu,driver,cuda,date,hidden,batch,steps,image,filter,way,us\n", csv->file);
-  for (int way = 0; csv && way < r->ways; way++) write_row(csv->file, r, way, turn[way].median_us, m);
-  for (int way = 0; way < r->ways; way++)
-    printf("  %-26s %8.1f us, %5.2f a step, %4.2f times as fast as a launch a step\n", way_names[way], turn[way].median_us,
-           turn[way].median_us / r->layer.steps, turn[STEPS].median_us / turn[way].median_us);
+  if (csv) fputs("gpu,driver,cuda,date,hidden,batch,steps,image,filter,way,us,cudnn,setting,graph\n", csv->file);
+  for (int i = 0; csv && i < count; i++) write_row(csv->file, r, of[i].way, turn[i].median_us, m);
+  for (int i = 0; i < count; i++) {
+    printf("  %-29s %8.1f us, %5.2f a step, %4.2f times as fast as a launch a step\n", name_of(of[i].way), turn[i].median_us,
+           turn[i].median_us / r->layer.steps, turn[STEPS].median_us / turn[i].median_us);
+    if (of[i].way >= WAYS && (!fastest || turn[i].median_us < turn[fastest].median_us)) fastest = i;
+  }
+  if (fastest) printf("%s takes %.2f times as long as all steps in one launch\n", name_of(of[fastest].way), turn[fastest].median_us / turn[ALL].median_us);
   return 0;
 }
 
 int main(int argc, char **argv) {
-  enum { HIDDEN = 256, BATCH, LENGTH, IMAGE, FILTER, SEED, NO_TIME, CSV, HELP };
-  static const struct option table[] = {{"hidden", required_argument, 0, HIDDEN}, {"batch", required_argument, 0, BATCH},
-                                        {"steps", required_argument, 0, LENGTH},  {"image", required_argument, 0, IMAGE},
-                                        {"filter", required_argument, 0, FILTER}, {"seed", required_argument, 0, SEED},
-                                        {"no-time", no_argument, 0, NO_TIME},     {"csv", required_argument, 0, CSV},
-                                        {"help", no_argument, 0, HELP},           {0}};
+  enum { HIDDEN = 256, BATCH, LENGTH, IMAGE, FILTER, SEED, NO_TIME, NO_CUDNN, CSV, HELP };
+  static const struct option table[] = {{"hidden", required_argument, 0, HIDDEN},
+                                        {"batch", required_argument, 0, BATCH},
+                                        {"steps", required_argument, 0, LENGTH},
+                                        {"image", required_argument, 0, IMAGE},
+                                        {"filter", required_argument, 0, FILTER},
+                                        {"seed", required_argument, 0, SEED},
+                                        {"no-time", no_argument, 0, NO_TIME},
+                                        {"no-cudnn", no_argument, 0, NO_CUDNN},
+                                        {"csv", required_argument, 0, CSV},
+                                        {"help", no_argument, 0, HELP},
+                                        {0}};
   static run r = {.image = 1, .filter = 1};
   r.layer.relu = true;
-  bool timing = true;
+  bool timing = true, beside_cudnn = true;
   const char *csv_path = NULL;
   output *csv = NULL;
   int option, failed = 0, seed = 1;
@@ -212,6 +288,7 @@ int main(int argc, char **argv) {
       case FILTER: failed = argument_integer("--filter", optarg, 1, 31, &r.filter); break;
       case SEED: failed = argument_integer("--seed", optarg, 1, 1 << 30, &seed); break;
       case NO_TIME: timing = false; break;
+      case NO_CUDNN: beside_cudnn = false; break;
       case CSV: csv_path = optarg; break;
       case HELP: fputs(help_text, stdout); return 0;
       default: return 2;
@@ -257,11 +334,13 @@ int main(int argc, char **argv) {
     for (int way = 0; way < r.ways && !wrong; way++) {
       double worst = 0;
       wrong = verify(&r, way, integers, !m.device.emulated, &worst) != 0;
-      if (!wrong && integers) printf("  %-26s exact on integers\n", way_names[way]);
-      else if (!wrong) printf("  %-26s %.0f %% of the error bound\n", way_names[way], 100 * worst);
+      if (!wrong && integers) printf("  %-29s exact on integers\n", way_names[way]);
+      else if (!wrong) printf("  %-29s %.0f %% of the error bound\n", way_names[way], 100 * worst);
     }
   }
+  if (!wrong && timing && beside_cudnn && one_pixel && !m.device.emulated) wrong = find_rivals(&r, (uint64_t)seed, &m) != 0;
   if (!wrong && timing && !m.device.emulated) wrong = time_it(&r, csv, &m);
+  cudnn_rnn_close(&r.rnn);
   if (output_close(csv)) wrong = 1;
   return wrong ? 1 : 0;
 }

@@ -19,15 +19,25 @@
   F(GetVersion)                                                                                                                                        \
   F(GetCudartVersion) F(GetErrorString) F(GetLastErrorString) F(Create) F(Destroy) F(SetStream) F(BackendCreateDescriptor) F(BackendDestroyDescriptor) \
       F(BackendFinalize) F(BackendSetAttribute) F(BackendGetAttribute) F(BackendExecute)
+/* Of recurrent layers (cudnn_rnn.c): a library without them is an opponent for convolutions all the same. */
+#define CUDNN_RNN_FUNCTIONS(F)                                                                                                                         \
+  F(CreateRNNDescriptor) F(DestroyRNNDescriptor) F(SetRNNDescriptor_v8) F(BuildRNNDynamic) F(GetRNNTempSpaceSizes) F(GetRNNWeightSpaceSize)            \
+      F(GetRNNWeightParams) F(CreateRNNDataDescriptor) F(DestroyRNNDataDescriptor) F(SetRNNDataDescriptor) F(RNNForward) F(CreateDropoutDescriptor)    \
+      F(DestroyDropoutDescriptor) F(SetDropoutDescriptor) F(CreateTensorDescriptor) F(DestroyTensorDescriptor) F(SetTensorNdDescriptor)                \
+      F(GetTensorNdDescriptor)
 /* clang-format on */
 
 typedef struct cudnn_library {
 #define FIELD(name) __typeof__(cudnn##name) *name;
   CUDNN_FUNCTIONS(FIELD)
+  CUDNN_RNN_FUNCTIONS(FIELD)
 #undef FIELD
 } cudnn_library;
 
 extern cudnn_library cudnn; /* valid once cudnn_version() has returned non-zero */
+
+/* NULL, or why there are no recurrent layers, in words. */
+const char *cudnn_no_rnn(void);
 
 /* Descriptors that live and die together. The first failure sticks: later calls do nothing, so that only the end needs a check. */
 enum { POOL_SIZE = 96 };

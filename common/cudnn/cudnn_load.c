@@ -140,7 +140,25 @@ static bool bind(void *library) {
   }
   CUDNN_FUNCTIONS(BIND)
 #undef BIND
+#define BIND(name) *(void **)&cudnn.name = dlsym(library, "cudnn" #name);
+  CUDNN_RNN_FUNCTIONS(BIND)
+#undef BIND
   return true;
+}
+
+/* They are in a library of their own, which the first call of one of them would load; and end the program, were it missing. */
+const char *cudnn_no_rnn(void) {
+  static char why[PATH_MAX + 64];
+  Dl_info info;
+  if (cudnn_version() == 0) return cudnn_describe();
+#define BOUND(name) &&cudnn.name
+  if (!(true CUDNN_RNN_FUNCTIONS(BOUND))) return "cuDNN's library has no functions for recurrent layers";
+#undef BOUND
+  const char *path = dladdr(*(void **)&cudnn.RNNForward, &info) && info.dli_fname ? info.dli_fname : "", *slash = strrchr(path, '/');
+  snprintf(why, sizeof why, "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, "libcudnn_adv.so." TEXT(CUDNN_MAJOR));
+  if (dlopen(why, RTLD_NOW | RTLD_LOCAL)) return NULL;
+  snprintf(why, sizeof why, "recurrent layers: %.300s", dlerror());
+  return why;
 }
 
 static int load(void) {
