@@ -167,14 +167,16 @@ __global__ void __launch_bounds__(MOST_THREADS, TP *STRIDE > 4 ? 2 : 3)
 
 /* ---------------------------------------------------------------- host */
 
-/* issue: instructions of a thread for two channels; they decide which row it is. */
+/* issue: instructions of a thread for two channels, as ptxas writes them; they decide which row it is. */
 typedef struct instance {
   int tp, stride, vec, issue;
   void (*kernel)(direct d, const float *x, const float *w, float *y);
 } instance;
 
-static const instance instances[] = {{4, 1, 4, 680, groups_kernel<4, 1, 4>}, {2, 1, 4, 390, groups_kernel<2, 1, 4>}, {4, 1, 1, 650, groups_kernel<4, 1, 1>},
-                                     {2, 1, 1, 372, groups_kernel<2, 1, 1>}, {4, 2, 1, 680, groups_kernel<4, 2, 1>}, {2, 2, 1, 400, groups_kernel<2, 2, 1>}};
+#define ROW(TP, STRIDE, VEC, ISSUE) \
+  { TP, STRIDE, VEC, ISSUE, groups_kernel<TP, STRIDE, VEC> }
+static const instance instances[] = {ROW(7, 1, 4, 1190), ROW(7, 1, 1, 1160), ROW(4, 1, 4, 760), ROW(4, 1, 1, 745),
+                                     ROW(2, 1, 4, 450),  ROW(2, 1, 1, 440),  ROW(4, 2, 1, 765), ROW(2, 2, 1, 490)};
 
 typedef struct groups_plan {
   const instance *row;
@@ -198,8 +200,7 @@ static void finish_cut(direct *d, const instance *row) {
   while (row->tp * row->stride * d->pitch / 8 % 4 != d->pairs * TQ / 8 % 4 && d->pitch < d->cols + 8) d->pitch += row->vec == 1 ? 2 : 4;
 }
 
-/* Tries every number of images, strips and fours of filters in a block, with both kernels, and takes what the fullest multiprocessor has least to issue
- * of. Of equals the first: fewer images, more strips. */
+/* Tries every number of images, strips and fours of filters in a block, with all kernels, and takes what has least to issue. Of equals the first: fewer images, more strips. */
 static const char *plan_groups(const direct *problem, int stride, const conv_device *device, conv_plan *plan) {
   groups_plan *mine = plan_data<groups_plan>(plan);
   double least = INFINITY;
@@ -218,7 +219,8 @@ static const char *plan_groups(const direct *problem, int stride, const conv_dev
           if (shared > device->shared_per_block / 2 || blocks > INT_MAX) continue;
           const double thread =
               steps * (row->issue + 18 * ceil_div(tile_rows(d), threads / (d.cols / row->vec)) + 25 * ceil_div(9 * TK * parts, threads)) + 300;
-          const double cost = ceil(blocks / device->sm_count) * (threads / 32) * thread;
+          /* Warps of the fullest scheduler, and half a one for waiting. */
+          const double cost = (ceil(ceil(blocks / device->sm_count) * (threads / 32) / 4) + 0.5) * thread;
           if (!(cost < least)) continue;
           least = cost;
           *mine = {.row = row, .how = d, .blocks = (int)blocks, .threads = threads, .shared = shared};
