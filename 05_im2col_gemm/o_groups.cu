@@ -38,11 +38,9 @@ typedef struct direct {
   int parts, strips, pairs, images;
   int tiles_k, tiles_h, tiles_w;                                                                         /* of a group, of an image */
   divisor by_tiles, by_tiles_w, by_tiles_k, by_groups, by_pairs, by_parts, by_strips, by_rows, by_units; /* units: of VEC columns, in a row */
-  int rows, cols, pitch, shift; /* of an image's tile of x; its column where the first window begins */
+  int rows, cols, pitch, shift;            /* of an image's tile of x; its column where the first window begins */
+  int all_rows, tile, filter_pitch, stage; /* rows of all images' tiles; floats of them, of a tap's filters, of a stage */
 } direct;
-
-static __host__ __device__ int tile_rows(const direct &d) { return d.images * d.rows; }
-static __host__ __device__ int stage_floats(const direct &d) { return STAGE_C * (9 * TK * d.parts + tile_rows(d) * d.pitch); }
 
 /* VEC: columns that are copied at a time. Quads begin where x has them, so windows begin at an odd column: shift is 1 or 3. */
 template <int TP, int STRIDE, int VEC>
@@ -54,48 +52,48 @@ __global__ void __launch_bounds__(MOST_THREADS, TP *STRIDE > 4 ? 2 : 3)
   const int groups = quotient(block, d.by_tiles_k), first_k = (block - groups * d.tiles_k) * d.parts * TK, group = rest_of(groups, d.by_groups);
   const int tile_h = quotient(tile, d.by_tiles_w), first_p = tile_h * d.strips * TP, first_q = (tile - tile_h * d.tiles_w) * d.pairs * TQ;
   const int first_n = quotient(groups, d.by_groups) * d.images;
-  const int plane = d.H * d.W, filter_pitch = TK * d.parts, odd_columns = d.pairs * TQ + 2; /* stride 2: where they begin in a row */
+  const int plane = d.H * d.W, odd_columns = d.pairs * TQ + 2; /* stride 2: where they begin in a row */
 
-  /* Shared memory: STAGES of { filters [STAGE_C][9][filter_pitch], pixels [STAGE_C][images][rows][pitch] }, and where each row lies in x: below 0 outside. */
+  /* Shared memory: STAGES of { filters [STAGE_C][9][d.filter_pitch], pixels [STAGE_C][images][rows][pitch] }, and where each row lies in x: below 0 outside. */
   extern __shared__ float4 shared[];
-  const int stages = min((d.channels + STAGE_C - 1) / STAGE_C, (int)STAGES), stage = stage_floats(d), all_rows = tile_rows(d), tile_floats = all_rows * d.pitch;
-  int *const table = (int *)((float *)shared + stages * stage);
+  const int stages = min((d.channels + STAGE_C - 1) / STAGE_C, (int)STAGES);
+  int *const table = (int *)((float *)shared + stages * d.stage);
 #pragma unroll 1
-  for (int i = thread; i < all_rows; i += threads) {
+  for (int i = thread; i < d.all_rows; i += threads) {
     const int n = quotient(i, d.by_rows), h = first_p * STRIDE - d.pad_top + i - n * d.rows;
     table[i] = first_n + n < d.N && h >= 0 && h < d.H ? n * d.groups * d.channels * plane + h * d.W : -1;
   }
 
   /* This thread copies VEC columns of every copy_rows rows. */
   const int copy_row = quotient(thread, d.by_units), copy_rows = quotient(threads, d.by_units), col = rest_of(thread, d.by_units) * VEC;
-  const int at_col = first_q * STRIDE - d.pad_left - d.shift + col, first_row = copy_row < copy_rows ? copy_row : all_rows;
+  const int at_col = first_q * STRIDE - d.pad_left - d.shift + col, first_row = copy_row < copy_rows ? copy_row : d.all_rows;
   const bool outside = at_col < 0 || at_col >= d.W;
-  const int to_pixels = STAGE_C * 9 * filter_pitch + first_row * d.pitch + (STRIDE == 1 ? col : col / 2 + col % 2 * odd_columns);
+  const int to_pixels = STAGE_C * 9 * d.filter_pitch + first_row * d.pitch + (STRIDE == 1 ? col : col / 2 + col % 2 * odd_columns);
   const float *from_x = x + (first_n * d.groups + group) * d.channels * plane + (outside ? 0 : at_col);
   const float *from_w = w + group * d.channels * d.filters * 9 + first_k * d.next_filter;
   __syncthreads(); /* the table is there */
 
   /* Starts the copies of the next STAGE_C channels, c and on, to the next stage. Past the last channel zeros. */
   ptx_shared to_w = ptx_shared_address(shared);
-  const ptx_shared end = to_w + 4 * STAGES * stage;
+  const ptx_shared end = to_w + 4 * STAGES * d.stage;
   const auto copy = [&](int c) {
     ptx_shared to_x = to_w + 4 * to_pixels;
 #pragma unroll 2
-    for (int row = first_row; row < all_rows; row += copy_rows, to_x += 4 * copy_rows * d.pitch) {
+    for (int row = first_row; row < d.all_rows; row += copy_rows, to_x += 4 * copy_rows * d.pitch) {
       const int at = table[row];
 #pragma unroll
-      for (int j = 0; j < STAGE_C; j++) ptx_cp_async<4 * VEC>(to_x + 4 * j * tile_floats, from_x + (at + j * plane), outside || at < 0 || c + j >= d.channels);
+      for (int j = 0; j < STAGE_C; j++) ptx_cp_async<4 * VEC>(to_x + 4 * j * d.tile, from_x + (at + j * plane), outside || at < 0 || c + j >= d.channels);
     }
 #pragma unroll 1
-    for (int i = thread; i < 9 * filter_pitch; i += threads) {
+    for (int i = thread; i < 9 * TK * d.parts; i += threads) {
       const int tap = i % 9, k = i / 9;
       const float *from = from_w + (k * d.next_filter + (d.turned ? 8 - tap : tap));
 #pragma unroll
       for (int j = 0; j < STAGE_C; j++)
-        ptx_cp_async<4>(to_w + 4 * ((j * 9 + tap) * filter_pitch + k), from + j * d.next_channel, first_k + k >= d.filters || c + j >= d.channels);
+        ptx_cp_async<4>(to_w + 4 * ((j * 9 + tap) * d.filter_pitch + k), from + j * d.next_channel, first_k + k >= d.filters || c + j >= d.channels);
     }
-    from_x += STAGE_C * plane, from_w += STAGE_C * d.next_channel, to_w += 4 * stage;
-    if (to_w == end) to_w -= 4 * STAGES * stage;
+    from_x += STAGE_C * plane, from_w += STAGE_C * d.next_channel, to_w += 4 * d.stage;
+    if (to_w == end) to_w -= 4 * STAGES * d.stage;
   };
 
   /* Past the last lane: some work of others, whose results nobody stores. */
@@ -108,7 +106,7 @@ __global__ void __launch_bounds__(MOST_THREADS, TP *STRIDE > 4 ? 2 : 3)
     __pipeline_commit();
   }
   const float *filters = (float *)shared + part * TK;
-  const int to_window = STAGE_C * 9 * filter_pitch + (n * d.rows + strip * TP * STRIDE) * d.pitch + d.shift + pair * TQ - part * TK;
+  const int to_window = STAGE_C * 9 * d.filter_pitch + (n * d.rows + strip * TP * STRIDE) * d.pitch + d.shift + pair * TQ - part * TK;
   int now = 0; /* the stage that is read */
   for (int c = 0; c < d.channels; c += STAGE_C) {
     __pipeline_wait_prior(STAGES - 2);
@@ -117,7 +115,7 @@ __global__ void __launch_bounds__(MOST_THREADS, TP *STRIDE > 4 ? 2 : 3)
     __pipeline_commit();
     const float *window = filters + to_window;
 #pragma unroll
-    for (int i = 0; i < STAGE_C; i++, window += tile_floats) {
+    for (int i = 0; i < STAGE_C; i++, window += d.tile) {
       float pixel[ROWS][COLS + STRIDE % 2]; /* columns of x as they lie, side by side */
 #pragma unroll
       for (int row = 0; row < ROWS; row++) {
@@ -135,7 +133,7 @@ __global__ void __launch_bounds__(MOST_THREADS, TP *STRIDE > 4 ? 2 : 3)
       }
 #pragma unroll
       for (int tap = 0; tap < 9; tap++) {
-        const float4 four = *(const float4 *)(filters + (i * 9 + tap) * filter_pitch);
+        const float4 four = *(const float4 *)(filters + (i * 9 + tap) * d.filter_pitch);
         const float f[TK] = {four.x, four.y, four.z, four.w};
 #pragma unroll
         for (int k = 0; k < TK; k++)
@@ -145,7 +143,7 @@ __global__ void __launch_bounds__(MOST_THREADS, TP *STRIDE > 4 ? 2 : 3)
             for (int q = 0; q < TQ; q++) sum[k][p][q] += f[k] * pixel[p * STRIDE + tap / 3][q * STRIDE + tap % 3];
       }
     }
-    now = now == STAGES - 1 ? 0 : now + 1, filters += now == 0 ? -(STAGES - 1) * stage : stage;
+    now = now == STAGES - 1 ? 0 : now + 1, filters += now == 0 ? -(STAGES - 1) * d.stage : d.stage;
   }
 
   if (thread >= d.pairs * d.parts * d.strips * d.images || first_n + n >= d.N) return;
@@ -198,6 +196,9 @@ static void finish_cut(direct *d, const instance *row) {
   d->pitch = row->stride == 1 ? d->cols : d->pairs * TQ * 2 + 2;
   /* Strips that follow each other in a warp read banks that follow each other, as far as banks come in eights. */
   while (row->tp * row->stride * d->pitch / 8 % 4 != d->pairs * TQ / 8 % 4 && d->pitch < d->cols + 8) d->pitch += row->vec == 1 ? 2 : 4;
+  d->all_rows = d->images * d->rows, d->tile = d->all_rows * d->pitch;
+  d->filter_pitch = TK * (d->parts | 1); /* taps, an odd number of quads apart, lie in all banks */
+  d->stage = STAGE_C * (9 * d->filter_pitch + d->tile);
 }
 
 /* Tries every number of images, strips and fours of filters in a block, with all kernels, and takes what has least to issue. Of equals the first: fewer images, more strips. */
@@ -214,11 +215,10 @@ static const char *plan_groups(const direct *problem, int stride, const conv_dev
           finish_cut(&d, row);
           const int lanes = d.pairs * parts * strips * images, threads = ceil_div(lanes > d.cols / row->vec ? lanes : d.cols / row->vec, 32) * 32,
                     steps = ceil_div(d.channels, STAGE_C);
-          const size_t shared = (size_t)(steps < STAGES ? steps : STAGES) * stage_floats(d) * sizeof(float) + tile_rows(d) * sizeof(int);
+          const size_t shared = (size_t)(steps < STAGES ? steps : STAGES) * d.stage * sizeof(float) + d.all_rows * sizeof(int);
           const double blocks = (double)d.tiles_w * d.tiles_h * d.tiles_k * d.groups * ceil_div(d.N, images);
           if (shared > device->shared_per_block / 2 || blocks > INT_MAX) continue;
-          const double thread =
-              steps * (row->issue + 18 * ceil_div(tile_rows(d), threads / (d.cols / row->vec)) + 25 * ceil_div(9 * TK * parts, threads)) + 300;
+          const double thread = steps * (row->issue + 18 * ceil_div(d.all_rows, threads / (d.cols / row->vec)) + 25 * ceil_div(9 * TK * parts, threads)) + 300;
           /* Warps of the fullest scheduler, and half a one for waiting. */
           const double cost = (ceil(ceil(blocks / device->sm_count) * (threads / 32) / 4) + 0.5) * thread;
           if (!(cost < least)) continue;
