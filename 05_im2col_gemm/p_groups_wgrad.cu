@@ -22,11 +22,13 @@
 #include "05_im2col_gemm/groups.h"
 #include "common/ptx/ptx.cuh"
 
-enum { TK = 4, TC = 2, TQ = 4, VALUES = TC * 9, STAGES = 3, MOST_THREADS = 256, MOST_ROWS = 16, MOST_QUADS = 32, SUM_THREADS = 128 };
+enum { TK = 4, TC = 2, TQ = 4, AT_ONCE = 2, VALUES = AT_ONCE * TC * 9, STAGES = 2, MOST_THREADS = 256, MOST_ROWS = 16, MOST_QUADS = 32, SUM_THREADS = 128 };
 
-/* A plane of a stage: `rows` of `pitch` floats, both odd (pitch in quads), of which `units` of VEC are copied; copy_rows at a time by all threads. */
+/* Planes of a stage, x's or dy's: `rows` of `pitch` floats, both odd (pitch in quads), of which `units` of VEC are copied; copy_rows at a time by all
+ * threads, those are `step` bytes. */
 typedef struct plane {
-  int rows, pitch, copy_rows, total; /* rows of all planes */
+  int rows, pitch, copy_rows, step;
+  int total, all, one, apart; /* rows, and floats, of all planes; floats of one; from one of a thread's planes to the next */
   divisor by_units, by_rows;
 } plane;
 
@@ -34,7 +36,6 @@ typedef struct plane {
 typedef struct cut {
   int k_parts, c_parts, parts, slots, rows, quads; /* of a block; rows and fours of columns of dy in a strip */
   int strips, each;                                /* of all images; of a slice */
-  int lanes;                                       /* that add up one sum in the end, a power of 2 */
   int odd_columns;                                 /* stride 2: where they begin in a row of x */
   int stage;                                       /* floats */
   plane x, dy;
@@ -79,16 +80,15 @@ __global__ void __launch_bounds__(MOST_THREADS, 2)
               first_q = (i - row * t.by_tiles_w.by) * t.quads * TQ, first_h = first_p * STRIDE - p.pad_top, at_q = first_q + y_col,
               at_w = first_q * STRIDE - p.pad_left - SHIFT + x_col;
     const float *y_from = y_group + n * p.K * y_plane + first_p * p.Q + at_q, *x_from = x_group + n * p.C * x_plane + first_h * p.W + at_w;
-    ptx_shared to_y = ptx_shared_address(to) + 4 * (y_row * t.dy.pitch + y_col),
-               to_x = ptx_shared_address(to) + 4 * (t.dy.total * t.dy.pitch + x_row * t.x.pitch + x_place);
+    ptx_shared to_y = ptx_shared_address(to) + 4 * (y_row * t.dy.pitch + y_col), to_x = ptx_shared_address(to) + 4 * (t.dy.all + x_row * t.x.pitch + x_place);
     const bool beside_y = at_q >= p.Q, beside_x = at_w < 0 || at_w >= p.W;
 #pragma unroll 2
-    for (int i = y_row < t.dy.copy_rows ? y_row : t.dy.total; i < t.dy.total; i += t.dy.copy_rows, to_y += 4 * t.dy.copy_rows * t.dy.pitch) {
+    for (int i = y_row < t.dy.copy_rows ? y_row : t.dy.total; i < t.dy.total; i += t.dy.copy_rows, to_y += t.dy.step) {
       const int2 at = table[i];
       ptx_cp_async<4 * VEC>(to_y, y_from + at.x, beside_y || first_p + at.y >= p.P);
     }
 #pragma unroll 2
-    for (int i = x_row < t.x.copy_rows ? x_row : t.x.total; i < t.x.total; i += t.x.copy_rows, to_x += 4 * t.x.copy_rows * t.x.pitch) {
+    for (int i = x_row < t.x.copy_rows ? x_row : t.x.total; i < t.x.total; i += t.x.copy_rows, to_x += t.x.step) {
       const int2 at = table[t.dy.total + i];
       ptx_cp_async<4 * VEC>(to_x, x_from + at.x, beside_x || first_h + at.y < 0 || first_h + at.y >= p.H);
     }
@@ -96,7 +96,6 @@ __global__ void __launch_bounds__(MOST_THREADS, 2)
 
   const int slot = quotient(thread, t.by_parts), part = thread - slot * t.parts, k_part = quotient(part, t.by_c_parts), c_part = part - k_part * t.c_parts;
   const int patches = slot < t.slots ? t.rows * t.quads : 0; /* past the last slot: none */
-  const int y_step = t.k_parts * t.dy.rows * t.dy.pitch, x_step = t.c_parts * t.x.rows * t.x.pitch;
   float sum[TK][TC][9] = {};
 #pragma unroll 1
   for (int i = 0; i < STAGES - 1; i++) {
@@ -108,22 +107,22 @@ __global__ void __launch_bounds__(MOST_THREADS, 2)
     __syncthreads(); /* this stage is there, and nobody reads the one before any more */
     if (i + STAGES - 1 < strips) copy(stages + (now == 0 ? STAGES - 1 : now - 1) * t.stage, strip + i + STAGES - 1);
     __pipeline_commit();
-    const float *y_stage = stages + now * t.stage + k_part * t.dy.rows * t.dy.pitch;
-    const float *x_stage = stages + now * t.stage + t.dy.total * t.dy.pitch + c_part * t.x.rows * t.x.pitch;
+    const float *y_stage = stages + now * t.stage + k_part * t.dy.one;
+    const float *x_stage = stages + now * t.stage + t.dy.all + c_part * t.x.one;
 #pragma unroll 1
     for (int patch = slot; patch < patches; patch += t.slots) {
       const int row = quotient(patch, t.by_quads), quad = patch - row * t.quads;
       float gradient[TK][TQ];
 #pragma unroll
       for (int k = 0; k < TK; k++) {
-        const float4 g = *(const float4 *)(y_stage + k * y_step + row * t.dy.pitch + quad * TQ);
+        const float4 g = *(const float4 *)(y_stage + k * t.dy.apart + row * t.dy.pitch + quad * TQ);
         gradient[k][0] = g.x, gradient[k][1] = g.y, gradient[k][2] = g.z, gradient[k][3] = g.w;
       }
 #pragma unroll
       for (int c = 0; c < TC; c++)
 #pragma unroll
         for (int r = 0; r < 3; r++) {
-          const float *at = x_stage + c * x_step + (row * STRIDE + r) * t.x.pitch + quad * TQ;
+          const float *at = x_stage + c * t.x.apart + (row * STRIDE + r) * t.x.pitch + quad * TQ;
           float pixel[WINDOW];
           if (STRIDE == 2) {
             const float4 even = *(const float4 *)at, odd = *(const float4 *)(at + t.odd_columns);
@@ -147,23 +146,22 @@ __global__ void __launch_bounds__(MOST_THREADS, 2)
     }
   }
 
-  /* Filter after filter: all leave their sums, found[VALUES][threads + 1], and `lanes` lanes add up one over all slots. */
+  /* AT_ONCE filters after the others: all threads leave their sums, found[VALUES][threads + 1], and those of a part share out the adding, slot after slot. */
   float *const found = stages;
-  const int lane = thread & (t.lanes - 1), sums = t.parts * VALUES, at_once = threads / t.lanes;
+  const int my_k = first_k + k_part, my_c = first_c + c_part;
 #pragma unroll
-  for (int k = 0; k < TK; k++) {
+  for (int k = 0; k < TK; k += AT_ONCE) {
     __syncthreads(); /* nobody reads the stages, or the sums before, any more */
 #pragma unroll
-    for (int i = 0; i < VALUES; i++) found[i * (threads + 1) + thread] = sum[k][i / 9][i % 9];
+    for (int i = 0; i < VALUES; i++) found[i * (threads + 1) + thread] = sum[k + i / 9 / TC][i / 9 % TC][i % 9];
     __syncthreads(); /* the sums are there */
-    for (int first = 0; first < sums; first += at_once) {
-      const int i = first + thread / t.lanes, part = i / VALUES, value = i % VALUES;
+    for (int i = slot; i < VALUES && slot < t.slots; i += t.slots) {
+      const int of_k = my_k + (k + i / 9 / TC) * t.k_parts, of_c = my_c + i / 9 % TC * t.c_parts;
+      const float *from = found + i * (threads + 1) + part;
       float total = 0;
-      if (i < sums)
-        for (int s = lane; s < t.slots; s += t.lanes) total += found[value * (threads + 1) + s * t.parts + part];
-      for (int m = t.lanes / 2; m > 0; m /= 2) total += __shfl_xor_sync(0xffffffff, total, m);
-      const int of_k = quotient(part, t.by_c_parts), my_k = first_k + of_k + k * t.k_parts, my_c = first_c + part - of_k * t.c_parts + value / 9 * t.c_parts;
-      if (lane == 0 && i < sums && my_k < group_k && my_c < group_c) out[((slice * p.K + group * group_k + my_k) * group_c + my_c) * 9 + value % 9] = total;
+#pragma unroll 8
+      for (int j = 0; j < t.slots; j++) total += from[j * t.parts];
+      if (of_k < group_k && of_c < group_c) out[((slice * p.K + group * group_k + of_k) * group_c + of_c) * 9 + i % 9] = total;
     }
   }
 }
@@ -196,9 +194,11 @@ typedef struct groups_plan {
 
 static int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-static plane plane_of(int planes, int rows, int pitch, int units, int threads) {
+/* parts: fours or pairs of the planes. */
+static plane plane_of(int planes, int parts, int rows, int pitch, int units, int threads) {
   rows |= 1, pitch = pitch / 4 % 2 ? pitch : pitch + 4;
-  return {rows, pitch, threads / units, planes * rows, divisor_of(units), divisor_of(rows)};
+  const int copy_rows = threads / units, one = rows * pitch;
+  return {rows, pitch, copy_rows, 4 * copy_rows * pitch, planes * rows, planes * one, one, parts * one, divisor_of(units), divisor_of(rows)};
 }
 
 /* A cut into blocks of k_parts x c_parts and strips of so many rows; false: it does not fit. */
@@ -206,14 +206,14 @@ static bool cut_of(const conv_problem *p, const conv_device *device, const insta
   cut *t = &to->how;
   const int all_quads = ceil_div(p->Q, TQ), tiles_w = ceil_div(all_quads, MOST_QUADS), quads = ceil_div(all_quads, tiles_w), parts = k_parts * c_parts;
   const int patches = rows * quads, passes = ceil_div(patches, MOST_THREADS / parts);
-  *t = {k_parts, c_parts, parts, ceil_div(patches, passes), rows, quads, 0, 0, 1, quads * TQ + 4, 0, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}};
+  *t = {k_parts, c_parts, parts, ceil_div(patches, passes), rows, quads, 0, 0, quads * TQ + 4, 0, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}};
   const int shift = row->vec - 1, cols = row->stride == 1 ? ceil_div(shift + quads * TQ + 2, row->vec) * row->vec : quads * TQ * 2 + 1;
   const int most_units = max(cols, quads * TQ) / row->vec, threads = ceil_div(max(t->slots * parts, most_units), 32) * 32;
   if (threads > MOST_THREADS) return false;
-  t->dy = plane_of(k_parts * TK, rows, quads * TQ, quads * TQ / row->vec, threads);
-  t->x = plane_of(c_parts * TC, (rows - 1) * row->stride + 3, row->stride == 1 ? ceil_div(cols, 4) * 4 : t->odd_columns + quads * TQ, cols / row->vec, threads);
-  while (t->lanes * 4 <= t->slots && t->lanes < 32) t->lanes *= 2;
-  t->stage = t->dy.total * t->dy.pitch + t->x.total * t->x.pitch;
+  t->dy = plane_of(k_parts * TK, k_parts, rows, quads * TQ, quads * TQ / row->vec, threads);
+  t->x = plane_of(c_parts * TC, c_parts, (rows - 1) * row->stride + 3, row->stride == 1 ? ceil_div(cols, 4) * 4 : t->odd_columns + quads * TQ, cols / row->vec,
+                  threads);
+  t->stage = t->dy.all + t->x.all;
   t->strips = p->N * ceil_div(p->P, rows) * tiles_w;
   t->by_tiles_k = divisor_of(ceil_div(p->K / p->groups, TK * k_parts)), t->by_tiles_c = divisor_of(ceil_div(p->C / p->groups, TC * c_parts));
   t->by_groups = divisor_of(p->groups), t->by_tiles_h = divisor_of(ceil_div(p->P, rows)), t->by_tiles_w = divisor_of(tiles_w);
@@ -225,12 +225,12 @@ static bool cut_of(const conv_problem *p, const conv_device *device, const insta
   return to->shared <= device->shared_per_block / 2;
 }
 
-/* Instructions of the fullest scheduler, half a warp more for waiting, and what the second kernel takes. */
+/* Instructions of the fullest scheduler, as ptxas writes them, half a warp more for waiting, and what the second kernel takes. */
 static double cost_of(const conv_problem *p, const conv_device *device, const groups_plan *g) {
   const cut *t = &g->how;
   const double copies = ceil_div(t->dy.total, t->dy.copy_rows) + ceil_div(t->x.total, t->x.copy_rows), passes = ceil_div(t->rows * t->quads, t->slots);
-  const double adding = ceil_div(t->parts * VALUES, g->threads / t->lanes) * (30.0 + 4 * ceil_div(t->slots, t->lanes) + (t->lanes > 1 ? 15 : 0));
-  const double thread = t->each * (passes * 330 + copies * 12 + 80) + 400 + (int)TK * (adding + 2 * (int)VALUES);
+  const double adding = ceil_div(VALUES, t->slots) * (30 + 3 * t->slots) + 50 + 2 * (int)VALUES;
+  const double thread = t->each * (passes * 340 + copies * 17 + 170) + 500 + (int)TK / (int)AT_ONCE * adding;
   const double sums = g->slices > 1 ? 4000 + 8.0 * (double)problem_w_count(p) * g->slices / 2000 : 0; /* clocks; bytes a clock */
   return (ceil(ceil((double)g->blocks / device->sm_count) * (g->threads / 32) / 4) + 0.5) * thread + sums;
 }
