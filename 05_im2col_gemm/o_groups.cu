@@ -110,5 +110,5 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
 static cudaError_t launch_fprop(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) { return launch_direct(plan, b->x, b->w, b->y, stream); }
 static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) { return launch_direct(plan, b->y, b->w, b->x, stream); }
 
-GEMM_ROW(groups_fprop, "05o", "groups of few channels: windows of a tile of x as it lies", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);
-GEMM_ROW(groups_dgrad, "05o", "groups of few channels: windows of a tile of dy as it lies", PASS_DGRAD, plan_dgrad, launch_dgrad, plain_growth_dgrad);
+GEMM_ROW(few_groups_fprop, "05o", "groups of few channels: windows of a tile of x as it lies", PASS_FPROP, plan_fprop, launch_fprop, plain_growth_fprop);
+GEMM_ROW(few_groups_dgrad, "05o", "groups of few channels: windows of a tile of dy as it lies", PASS_DGRAD, plan_dgrad, launch_dgrad, plain_growth_dgrad);

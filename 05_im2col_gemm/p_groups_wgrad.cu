@@ -279,4 +279,4 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   return cudaGetLastError();
 }
 
-GEMM_ROW(groups_wgrad, "05p", "groups of few channels: all sums in registers, pixels go by", PASS_WGRAD, plan_wgrad, launch_wgrad, plain_growth_wgrad);
+GEMM_ROW(few_groups_wgrad, "05p", "groups of few channels: all sums in registers, pixels go by", PASS_WGRAD, plan_wgrad, launch_wgrad, plain_growth_wgrad);
