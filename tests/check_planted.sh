@@ -85,7 +85,7 @@ plant pixels_beyond $pixels 's/p.H \+ p.pad_top (.. below any image)/p.H \1/' ou
 small='sms=1 --kernel 05o --shape g3mb5ic36ih13iw28oc39oh13ow28kh3kw3ph1pw1'
 groups=05_im2col_gemm/o_groups.cu
 plant groups_right $groups '' none '' '05o as it is' "$small"
-plant groups_above 05_im2col_gemm/direct.cuh@$groups 's/h >= 0 \&\& h < d.H/h < d.H/' result '' '05o: rows above the image' "$small"
+plant groups_below 05_im2col_gemm/direct.cuh@$groups 's/h >= 0 \&\& h < d.H/h >= 0/' result '' '05o: rows below the image' "$small"
 plant groups_left 05_im2col_gemm/direct.cuh@$groups 's/at_col < 0 \|\| //' result '' '05o: columns left of the image' "$small"
 plant groups_stage 05_im2col_gemm/direct.cuh@$groups '/nobody reads the one before any more/d' said 'race|nobody has waited' '05o: a stage copied over while it is read' "$small"
 plant groups_channels 05_im2col_gemm/direct.cuh@$groups 's/ \|\| j >= t.left_c\)/)/' result '' '05o: a channel past the last' '--kernel 05o --shape g2mb1ic10ih7oc6kh3ph1'
