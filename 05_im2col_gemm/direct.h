@@ -6,7 +6,7 @@
 #include "05_im2col_gemm/groups.h"
 #include "common/harness/launch.h"
 
-enum { TK = 4, TQ = 2, STAGE_C = 2, STAGES = 3, MOST_THREADS = 224, MOST_PARTS = 16, MOST_STRIPS = 16, MOST_IMAGES = 16 };
+enum { TK = 4, TQ = 2, STAGE_C = 2, STAGES = 3, MOST_THREADS = 224, MOST_PARTS = 16, MOST_STRIPS = 16, MOST_PAIRS = 32, MOST_IMAGES = 16 };
 
 /* From [N][channels of all groups][H][W] to [N][filters of all groups], whose P x Q places have a window each: `stride` apart, the first one pad_top above
  * and pad_left left of the image. w has distances for channels and filters. A block: `parts` fours of filters x `strips` of TP rows of places x
@@ -41,8 +41,8 @@ static inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 /* The rest of a cut that has parts, strips and images. */
 static inline void finish_cut(direct *d, const direct_kernel *row) {
-  const int all_pairs = ceil_div(d->Q, TQ), room = MOST_THREADS / d->parts / d->strips / d->images;
-  d->tiles_w = ceil_div(all_pairs, room < 32 ? room : 32), d->pairs = ceil_div(all_pairs, d->tiles_w);
+  const int all_pairs = ceil_div(d->Q, TQ);
+  d->tiles_w = ceil_div(all_pairs, MOST_PAIRS), d->pairs = ceil_div(all_pairs, d->tiles_w);
   d->tiles_k = ceil_div(ceil_div(d->filters, TK), d->parts), d->tiles_h = ceil_div(d->P, d->strips * row->tp);
   if (d->tiles_w > 1) d->pairs = ceil_div(d->pairs * TQ, row->vec) * row->vec / TQ;
   d->tiles_w = ceil_div(all_pairs, d->pairs), d->shift = (row->vec - 1) & -d->pad_left;
@@ -70,6 +70,7 @@ static inline const char *plan_direct(const direct_kernel *rows, int count, cons
           finish_cut(&d, row);
           const int lanes = d.pairs * parts * strips * images, threads = ceil_div(lanes > d.cols / row->vec ? lanes : d.cols / row->vec, 32) * 32,
                     steps = ceil_div(d.channels, STAGE_C);
+          if (threads > MOST_THREADS) continue;
           const size_t shared = (size_t)(steps < STAGES ? steps : STAGES) * d.stage * sizeof(float) + d.all_rows * sizeof(int);
           const double blocks = (double)d.tiles_w * d.tiles_h * d.tiles_k * d.groups * ceil_div(d.N, images);
           if (shared > device->shared_per_block / 2 || blocks > INT_MAX) continue;

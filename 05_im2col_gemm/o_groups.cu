@@ -5,18 +5,18 @@
  *           side is no better: nine columns of the matrix are the same pixels, copied nine times. With so few filters a tile of x with its halo is read
  *           where it lies, by all filters of its group. A thread has TK = 4 filters x TP rows x TQ = 2 columns of y, and reads its window once:
  *
- *               stride 1:   (TP + 2) x 4 pixels, by TP + 2 pairs of LDS.64       nine taps of four filters, by 9 LDS.128:   36 TP x 2 multiply-adds
+ *               stride 1:   (TP + 2) x 4 pixels, by TP + 2 pairs of LDS.64       nine taps of four filters, by 9 LDS.128:   72 TP multiply-adds
  *
- *           So of 100 instructions 90 multiply. All lanes that have the same filters want the same 16 bytes: one read serves them all.
+ *           So of 100 instructions more than 80 multiply. All lanes that have the same filters want the same 16 bytes: one read serves them all.
  * Threads:  (image, strip of TP rows, four filters, pair of columns), columns first: whatever an image's width is, lanes are full but for the last warp's.
  *           Images of 7 x 7 share a block with others.
- * Change:   against 05j stages are three, of two channels each, so that two are on their way; a thread copies one column
- *           of the tile, and a table says where its rows lie in x, or that they are padding. dgrad at stride 1 is the same kernel: dy for x, and filters that are
- *           turned when they are copied. Stride 2: even columns lie in front of the odd ones, so that neighbouring lanes read neighbouring words.
- * Expect:   ResNeXt-50's four layers have 231 million multiply-adds each at batch 16: 7.8 us of an H200's 16896 a clock. Counted for TP = 4: 288 of 320
- *           instructions a channel multiply, and about 13 in 100 more copy; of 7 warps 1 in 8 has no lanes. 11 us to issue; in us, with what waits:
- *           res2_3x3 18 (memory alone takes 12), res3 15, res4 15, res5 15 (of 4 schedulers the fullest has 16 % more than its share); res3a, stride 2,
- *           25 (memory 15).
+ * Change:   against 05j stages are three, of two channels each, so that two are on their way; a thread copies one column of the tile, or four, and a table says
+ *           where its rows lie in x, or that they are padding (direct.cuh). dgrad at stride 1 is the same kernel: dy for x, and filters that are turned when
+ *           they are copied. Stride 2: even columns lie in front of the odd ones, so that neighbouring lanes read neighbouring words.
+ * Expect:   ResNeXt-50's four layers have 231 million multiply-adds each at batch 16, 6.9 us at an H200's peak. With seven rows a thread ptxas makes 1160 to 1190
+ *           instructions for two channels, 1008 of them multiply-adds, and 17 for each row that is copied. The fullest scheduler's, and half a warp's for
+ *           waiting, take 11, 12, 13 and 16 us. With what comes before the first multiplication and after the last, in us: res2_3x3 20 (a block has two
+ *           stages, whose copies few others hide; memory alone takes 12), res3 14, res4 15, res5 18; at stride 2 res3a 25 (memory 15), res4a 21, res5a 21.
  * Sizes:    3x3, stride 1 or 2, no dilation, any padding; up to 64 channels and 64 filters a group: an odd channel is followed by one of zeros, and
  *           filters are taken in fours.
  * Passes:   fprop, dgrad (stride 1). Layout: NCHW, filters KCRS, fp32. */

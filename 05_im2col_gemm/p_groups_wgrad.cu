@@ -11,7 +11,9 @@
  * Change:   against 05o the roles turn. A stage is a strip of rows of dy, of all filters and channels of a block, with the rows of x under it. A thread's
  *           filters lie k_parts apart, its channels c_parts: so neighbouring lanes read neighbouring planes, which are an odd number of quads of
  *           banks apart.
- * Expect:   EXPECT
+ * Expect:   ResNeXt-50's four layers at batch 16, 6.9 us of multiply-adds each: a patch of four columns takes 340 instructions, 288 of them multiply-adds, a
+ *           strip of rows 170 and 17 for each row that is copied. The fullest scheduler's, half a warp's for waiting, and the second kernel: in us, 24 for
+ *           res2_3x3 (a strip has two patches a thread, and nine copies), 20, 22, 24; at stride 2 33, 29, 26.
  * Sizes:    3x3, stride 1 or 2, no dilation, any padding; up to 64 channels and 64 filters a group, taken in fours and twos. Past the last column of dy an
  *           infinite x meets zeros, and is NaN.
  * Passes:   wgrad. Layout: NCHW, filters KCRS, fp32. */
@@ -49,12 +51,8 @@ __global__ void __launch_bounds__(MOST_THREADS, 2)
   static_assert(VEC == 1 || (VEC == 4 && STRIDE == 1), "columns of stride 2 are sorted when they are copied");
   constexpr int SHIFT = VEC - 1, WINDOW = (TQ - 1) * STRIDE + 3;
   const int thread = threadIdx.x, threads = blockDim.x, group_c = p.C / p.groups, group_k = p.K / p.groups, x_plane = p.H * p.W, y_plane = p.P * p.Q;
-  int rest = blockIdx.x;
-  const int tile_k = rest_of(rest, t.by_tiles_k);
-  rest = quotient(rest, t.by_tiles_k);
-  const int tile_c = rest_of(rest, t.by_tiles_c);
-  rest = quotient(rest, t.by_tiles_c);
-  const int group = rest_of(rest, t.by_groups), slice = quotient(rest, t.by_groups);
+  const int tiles = quotient(blockIdx.x, t.by_tiles_k), groups = quotient(tiles, t.by_tiles_c), slice = quotient(groups, t.by_groups);
+  const int tile_k = blockIdx.x - tiles * t.by_tiles_k.by, tile_c = tiles - groups * t.by_tiles_c.by, group = groups - slice * t.by_groups.by;
   const int first_k = tile_k * t.k_parts * TK, first_c = tile_c * t.c_parts * TC, strip = slice * t.each, strips = min(t.each, t.strips - strip);
 
   /* Shared memory: STAGES of { dy [k_parts * TK][rows][pitch], x [c_parts * TC][rows][pitch] }; of each row of dy, and then of x, how far it lies

@@ -11,7 +11,8 @@
  * Change:   against 05o windows are smaller and sums are more: for a channel (TP + 1) x 3 pixels and nine quads of filters meet 72 TP multiply-adds. No class
  *           takes a launch or blocks of its own, and a cell's two columns are stored side by side, not every other one (05i turns its sums in
  *           shared memory for that).
- * Expect:   EXPECT
+ * Expect:   ResNeXt-50's three layers of stride 2 at batch 16, 6.9 us of multiply-adds each: 375 instructions for two channels of dy, 288 of them
+ *           multiply-adds. The fullest scheduler's, and half a warp's for waiting, take 15, 15 and 18 us; in all 22 for res3a (memory alone takes 15), 17, 20.
  * Sizes:    3x3, stride 2, no dilation, any padding; up to 64 channels and 64 filters a group.
  * Passes:   dgrad. Layout: NCHW, filters KCRS, fp32. */
 #include "05_im2col_gemm/direct.cuh"
