@@ -2,8 +2,8 @@
 #pragma once
 #include <math.h>
 
-#include "05_im2col_gemm/divisor.h"
 #include "05_im2col_gemm/groups.h"
+#include "05_im2col_gemm/stream.h" /* divisor */
 #include "common/harness/launch.h"
 
 enum { TK = 4, TQ = 2, STAGE_C = 2, STAGES = 3, MOST_THREADS = 224, MOST_PARTS = 16, MOST_STRIPS = 16, MOST_PAIRS = 32, MOST_IMAGES = 16 };

@@ -44,6 +44,7 @@ static const conv_kernel *const kernels[] = {&im2col_fprop,   &implicit_fprop,  
                                              &pixels_wgrad,   &winograd_fprop,   &winograd_dgrad,      &winograd4_fprop,  &winograd4_dgrad,
                                              &winograd_wgrad, &few_groups_fprop, &few_groups_dgrad,    &few_groups_wgrad, &cells_dgrad};
 static const conv_choice rule[] = {
+    /* Here, before the Winograd kernels: few_groups_fprop, few_groups_dgrad, cells_dgrad, few_groups_wgrad for small groups, once they have been timed. */
     {&winograd4_fprop, winograd_pays, "3x3, channels x filters at least 16 times channels + filters (with groups 16 of each), random data"},
     {&stream_fprop, stays, "64 x 128 tiles, one a multiprocessor, fill less than 90 % of their rounds; or 8 rounds of tiles of a few stages; or groups"},
     {&split_fprop, NULL, "else"},

@@ -20,8 +20,8 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
-#include "05_im2col_gemm/divisor.h"
 #include "05_im2col_gemm/groups.h"
+#include "05_im2col_gemm/stream.h" /* divisor */
 #include "common/ptx/ptx.cuh"
 
 enum { TK = 4, TC = 2, TQ = 4, AT_ONCE = 2, VALUES = AT_ONCE * TC * 9, STAGES = 2, MOST_THREADS = 256, MOST_ROWS = 16, MOST_QUADS = 32, SUM_THREADS = 128 };

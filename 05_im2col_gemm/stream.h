@@ -3,12 +3,20 @@
 #include <cuda_runtime.h>
 #include <limits.h>
 
-#include "05_im2col_gemm/divisor.h"
 #include "05_im2col_gemm/model.h"
 #include "05_im2col_gemm/tile.h"
 #include "common/conv/problem.h"
 
 enum { LEAST_STAGES = 4 /* of a block's share */, NONE = -1 };
+
+/* n / by for 0 <= n < 2^31: n * times / 2^shift, three instructions instead of thirty. */
+typedef struct divisor {
+  int by, shift;
+  unsigned times;
+} divisor;
+
+static __device__ __forceinline__ int quotient(int n, divisor d) { return (int)((unsigned long long)(unsigned)n * d.times >> d.shift); }
+static __device__ __forceinline__ int rest_of(int n, divisor d) { return n - quotient(n, d) * d.by; }
 
 /* Who does what. Tiles below `whole` are done by one block each: block b does b, b + gridDim.x, ... The stages of the others, tile after tile, are
  * dealt out: `each` to a block, one more to the first `longer`, none to blocks from `workers` on. */
@@ -48,6 +56,12 @@ static __device__ __forceinline__ int block_of(const schedule &s, int stage) {
 }
 
 /* ---------------------------------------------------------------- host */
+
+static inline divisor divisor_of(int by) {
+  int log = 0;
+  while ((int64_t)1 << log < by) log++;
+  return {by, 31 + log, (unsigned)((((uint64_t)1 << (31 + log)) + (unsigned)by - 1) / (unsigned)by)};
+}
 
 /* Tiles of bm filters, and stages of a tile. */
 static inline int tiles_of(const conv_problem *p, int bm) { return (p->N * p->P * p->Q + BN - 1) / BN * p->groups * ((p->K / p->groups + bm - 1) / bm); }

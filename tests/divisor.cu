@@ -1,8 +1,8 @@
-/* Divisions without a division (05_im2col_gemm/divisor.h) are exact up to 2^31 - 1, far beyond any problem that a test has time for. */
+/* Divisions without a division (05_im2col_gemm/stream.h) are exact up to 2^31 - 1, far beyond any problem that a test has time for. */
 #include <cuda_runtime.h>
 #include <limits.h>
 
-#include "05_im2col_gemm/divisor.h"
+#include "05_im2col_gemm/stream.h"
 #include "tests/tap.h"
 
 enum { DIVISORS = 4096, NUMBERS = 256 };
