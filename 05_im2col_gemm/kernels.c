@@ -5,6 +5,7 @@ extern const kernel_source sources_05[]; /* written when the step is built */
 extern const conv_kernel im2col_fprop, implicit_fprop, register_tile_fprop, table_fprop, pipelined_fprop, split_fprop, stream_fprop, col2im_dgrad,
     classes_dgrad, few_dgrad, pixels_wgrad;
 extern const conv_kernel winograd_fprop, winograd_dgrad, winograd4_fprop, winograd4_dgrad, winograd_wgrad;
+extern const conv_kernel few_groups_fprop, few_groups_dgrad, few_groups_wgrad, cells_dgrad; /* not in the rule yet */
 
 extern bool stream_pays(const conv_problem *p, int multiprocessors);
 
@@ -38,10 +39,12 @@ static bool stays(const conv_problem *p, conv_pass pass, const conv_device *devi
   return p->groups > 1 || stream_pays(p, device->sm_count);
 }
 
-static const conv_kernel *const kernels[] = {&im2col_fprop,   &implicit_fprop,  &register_tile_fprop, &table_fprop,   &pipelined_fprop, &split_fprop,
-                                             &stream_fprop,   &col2im_dgrad,    &classes_dgrad,       &few_dgrad,     &pixels_wgrad,    &winograd_fprop,
-                                             &winograd_dgrad, &winograd4_fprop, &winograd4_dgrad,     &winograd_wgrad};
+static const conv_kernel *const kernels[] = {&im2col_fprop,   &implicit_fprop,   &register_tile_fprop, &table_fprop,      &pipelined_fprop,
+                                             &split_fprop,    &stream_fprop,     &col2im_dgrad,        &classes_dgrad,    &few_dgrad,
+                                             &pixels_wgrad,   &winograd_fprop,   &winograd_dgrad,      &winograd4_fprop,  &winograd4_dgrad,
+                                             &winograd_wgrad, &few_groups_fprop, &few_groups_dgrad,    &few_groups_wgrad, &cells_dgrad};
 static const conv_choice rule[] = {
+    /* Here, before the Winograd kernels: few_groups_fprop, few_groups_dgrad, cells_dgrad, few_groups_wgrad for small groups, once they have been timed. */
     {&winograd4_fprop, winograd_pays, "3x3, channels x filters at least 16 times channels + filters (with groups 16 of each), random data"},
     {&stream_fprop, stays, "64 x 128 tiles, one a multiprocessor, fill less than 90 % of their rounds; or 8 rounds of tiles of a few stages; or groups"},
     {&split_fprop, NULL, "else"},

@@ -81,6 +81,25 @@ plant pixels_right $pixels '' none '' '05k as it is, without tables' "$compared"
 plant pixels_above $pixels 's/h \+ column.y >= \(unsigned\)/(int)(h + column.y) >= /' out-of-bounds 'ptx_cp_async<4>(b_to' '05k: windows that begin above the image' "$compared"
 plant pixels_left $pixels 's/w \+ (window_column.* LANES\]) >= \(unsigned\)/(int)(w + \1) >= /' result '' '05k: windows that begin left of the image' "$compared"
 plant pixels_beyond $pixels 's/p.H \+ p.pad_top (.. below any image)/p.H \1/' out-of-bounds 'ptx_cp_async<4>(b_to' '05k: columns past the last, of windows that begin above' "$compared"
+# Groups of few channels: windows out of tiles, sums that many threads have parts of.
+small='sms=1 --kernel 05o --shape g3mb5ic36ih13iw28oc39oh13ow28kh3kw3ph1pw1'
+groups=05_im2col_gemm/o_groups.cu
+plant groups_right $groups '' none '' '05o as it is' "$small"
+plant groups_below 05_im2col_gemm/direct.cuh@$groups 's/h >= 0 \&\& h < d.H/h >= 0/' result '' '05o: rows below the image' "$small"
+plant groups_left 05_im2col_gemm/direct.cuh@$groups 's/at_col < 0 \|\| //' result '' '05o: columns left of the image' "$small"
+plant groups_stage 05_im2col_gemm/direct.cuh@$groups '/nobody reads the one before any more/d' said 'race|nobody has waited' '05o: a stage copied over while it is read' "$small"
+plant groups_channels 05_im2col_gemm/direct.cuh@$groups 's/ \|\| j >= t.left_c\)/)/' result '' '05o: a channel past the last' '--kernel 05o --shape g2mb1ic10ih7oc6kh3ph1'
+sums='sms=1 --kernel 05p --shape g3mb5ic36ih13iw28oc39oh13ow28kh3kw3ph1pw1'
+groups=05_im2col_gemm/p_groups_wgrad.cu
+plant sums_right $groups '' none '' '05p as it is' "$sums"
+plant sums_stage $groups '/nobody reads the one before any more/d' said 'race|nobody has waited' '05p: a stage copied over while it is read' "$sums"
+plant sums_slots $groups 's/j < t.slots; j\+\+/j < t.slots - 1; j++/' result '' '05p: the last part of a sum not added' "$sums"
+plant sums_barrier $groups '/the sums are there/d' said 'race' '05p: sums added before they are there' "$sums"
+cells='sms=1 --kernel 05q --pass dgrad --shape g3mb2ic12ih13iw28oc15oh7ow14kh3kw3sh2sw2ph1pw1'
+groups=05_im2col_gemm/q_groups_dgrad.cu
+plant cells_right $groups '' none '' '05q as it is' "$cells"
+plant cells_tap $groups 's/pixel\[i \+ \(r == 0\)\]/pixel[i]/' result '' '05q: the row below not looked at' "$cells"
+plant cells_outside $groups 's/h \+ i < 0 \|\| //' out-of-bounds 'at[j] = sum' '05q: the row above the image stored' '--kernel 05q --pass dgrad --shape g2mb1ic8ih9iw9oc8oh4ow4kh3kw3sh2sw2'
 # Winograd's kernels begin before the one before them has ended, and wait for it.
 early='--kernel 05l --pass fprop --shape mb1ic16ih8oc16kh3ph1'
 winograd=05_im2col_gemm/l_winograd.cu
