@@ -5,7 +5,7 @@ extern const kernel_source sources_05[]; /* written when the step is built */
 extern const conv_kernel im2col_fprop, implicit_fprop, register_tile_fprop, table_fprop, pipelined_fprop, split_fprop, stream_fprop, col2im_dgrad,
     classes_dgrad, few_dgrad, pixels_wgrad;
 extern const conv_kernel winograd_fprop, winograd_dgrad, winograd4_fprop, winograd4_dgrad, winograd_wgrad;
-extern const conv_kernel few_groups_fprop, few_groups_dgrad, few_groups_wgrad, cells_dgrad; /* not in the rule yet */
+extern const conv_kernel few_groups_fprop, few_groups_dgrad, few_groups_wgrad, cells_dgrad;
 
 extern bool stream_pays(const conv_problem *p, int multiprocessors);
 
@@ -17,10 +17,19 @@ static double products_a_number(const conv_problem *p) {
 
 /* Winograd has no error bound unless data are random. */
 static bool winograd_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  (void)device;
-  const int channels = p->C / p->groups, filters = p->K / p->groups;
-  if (p->groups > 1) return random && channels >= (pass == PASS_FPROP ? 16 : 64) && filters >= (pass == PASS_FPROP ? 16 : 64);
+  (void)device, (void)pass;
   return random && products_a_number(p) >= 16;
+}
+
+/* Groups so small that a tile of a matrix product would be padding for the most part: channels x filters at most this. */
+static bool groups_of(const conv_problem *p, int products) { return p->groups > 1 && p->C / p->groups * (p->K / p->groups) <= products; }
+static bool few_pay(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)pass, (void)device, (void)random;
+  return groups_of(p, 256);
+}
+static bool cells_pay(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)pass, (void)device, (void)random;
+  return groups_of(p, 1024);
 }
 
 /* Of a gradient, and patches enough (of 4 x 4 outputs) to be worth 36 numbers for each 9 of dw, which are written and read. Less than 64 channels and filters have to stay in the L2
@@ -33,10 +42,10 @@ static bool winograd_wgrad_pays(const conv_problem *p, conv_pass pass, const con
   return random && patches >= 32 && (many || stay);
 }
 
-/* Rounds of tiles that do not come out even; tiles that are many and short; groups. */
+/* Rounds of tiles that do not come out even; tiles that are many and short. */
 static bool stays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)random;
-  return p->groups > 1 || stream_pays(p, device->sm_count);
+  return stream_pays(p, device->sm_count);
 }
 
 static const conv_kernel *const kernels[] = {&im2col_fprop,   &implicit_fprop,   &register_tile_fprop, &table_fprop,      &pipelined_fprop,
@@ -44,15 +53,18 @@ static const conv_kernel *const kernels[] = {&im2col_fprop,   &implicit_fprop,  
                                              &pixels_wgrad,   &winograd_fprop,   &winograd_dgrad,      &winograd4_fprop,  &winograd4_dgrad,
                                              &winograd_wgrad, &few_groups_fprop, &few_groups_dgrad,    &few_groups_wgrad, &cells_dgrad};
 static const conv_choice rule[] = {
-    /* Here, before the Winograd kernels: few_groups_fprop, few_groups_dgrad, cells_dgrad, few_groups_wgrad for small groups, once they have been timed. */
-    {&winograd4_fprop, winograd_pays, "3x3, channels x filters at least 16 times channels + filters (with groups 16 of each), random data"},
-    {&stream_fprop, stays, "64 x 128 tiles, one a multiprocessor, fill less than 90 % of their rounds; or 8 rounds of tiles of a few stages; or groups"},
+    {&few_groups_fprop, few_pay, "3x3, groups of at most 256 channels x filters"},
+    {&winograd4_fprop, winograd_pays, "3x3, channels x filters of a group at least 16 times channels + filters, random data"},
+    {&stream_fprop, stays, "64 x 128 tiles, one a multiprocessor, fill less than 90 % of their rounds; or 8 rounds of tiles of a few stages"},
     {&split_fprop, NULL, "else"},
     {&register_tile_fprop, NULL, "where 05f cannot"},
-    {&winograd4_dgrad, winograd_pays, "3x3, channels x filters at least 16 times channels + filters (with groups 64 of each), random data"},
+    {&few_groups_dgrad, few_pay, "3x3, stride 1, groups of at most 256 channels x filters"},
+    {&cells_dgrad, cells_pay, "3x3, stride 2, groups of at most 1024"},
+    {&winograd4_dgrad, winograd_pays, "3x3, channels x filters of a group at least 16 times channels + filters, random data"},
     {&few_dgrad, NULL, "at most 4 channels a group"},
     {&classes_dgrad, NULL, "else"},
     {&col2im_dgrad, NULL, "where 05i cannot"},
+    {&few_groups_wgrad, few_pay, "3x3, groups of at most 256 channels x filters"},
     {&winograd_wgrad, winograd_wgrad_pays,
      "3x3, 64 channels and 64 filters or more, or channels x filters at least 20 times their sum and all in L2; 32 patches of 4 x 4 or more, random data"},
     {&pixels_wgrad, NULL, "else"},
