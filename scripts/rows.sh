@@ -43,6 +43,15 @@ resnet50-fp32 | 05 | --suite resnet50 --batch 1 --pass dgrad --kernel auto --sea
 resnet50-fp32 | 05 | --suite resnet50 --batch 1 --pass wgrad --kernel auto --search-seconds 4
 held-depthwise | 06 | --suite held_depthwise_fp16 --kernel auto --search-seconds 4
 held-depthwise | 04 | --suite held_depthwise_fp16 --dtype fp16 --kernel auto --search-seconds 4
+held-groups | 05 | --suite held_groups_fp32 --pass fprop --kernel auto --search-seconds 3
+held-groups | 05 | --suite held_groups_fp32 --pass dgrad --kernel auto --search-seconds 3
+held-groups | 05 | --suite held_groups_fp32 --pass wgrad --kernel auto --search-seconds 3
+choice-groups | 05 | --suite GROUPS --pass fprop --no-cudnn --kernel 05f,05g,05m,05o
+choice-groups | 05 | --suite GROUPS --pass dgrad --no-cudnn --kernel 05i,05j,05m,05o,05q
+choice-groups | 05 | --suite GROUPS --pass wgrad --no-cudnn --kernel 05k,05n,05p
+choice-groups | 05 | --suite held_groups_fp32 --pass fprop --no-cudnn --kernel 05f,05g,05m,05o
+choice-groups | 05 | --suite held_groups_fp32 --pass dgrad --no-cudnn --kernel 05i,05j,05m,05o,05q
+choice-groups | 05 | --suite held_groups_fp32 --pass wgrad --no-cudnn --kernel 05k,05n,05p
 depthwise-networks | 06 | --suite depthwise_networks --batch 1 --pass fprop --kernel 06p,06x,06y --search-seconds 1
 depthwise-networks | 06 | --suite depthwise_networks --batch 8 --pass fprop --kernel 06p,06x,06y --search-seconds 1
 depthwise-networks | 06 | --suite depthwise_networks --batch 16 --pass fprop --kernel 06p,06x,06y --search-seconds 1
@@ -80,9 +89,21 @@ blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic512ih7oc512kh3ph1+scale
 blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic64ih56oc128oh28kh3sh2ph1+scale+bias+relu mb32ic64ih56oc128oh28kh1sh2+scale+bias+from=0 mb32ic128ih28oc128kh3ph1+from=1+scale+bias+residual=2+relu
 blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic128ih28oc256oh14kh3sh2ph1+scale+bias+relu mb32ic128ih28oc256oh14kh1sh2+scale+bias+from=0 mb32ic256ih14oc256kh3ph1+from=1+scale+bias+residual=2+relu
 blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic256ih14oc512oh7kh3sh2ph1+scale+bias+relu mb32ic256ih14oc512oh7kh1sh2+scale+bias+from=0 mb32ic512ih7oc512kh3ph1+from=1+scale+bias+residual=2+relu
+blocks-folded | tools/graph | --dtype fp16 --seconds 8 mb32ic64ih56oc64kh3ph1+bias+relu mb32ic64ih56oc64kh3ph1+bias+residual=0+relu
+blocks-folded | tools/graph | --dtype fp16 --seconds 8 mb32ic128ih28oc128kh3ph1+bias+relu mb32ic128ih28oc128kh3ph1+bias+residual=0+relu
+blocks-folded | tools/graph | --dtype fp16 --seconds 8 mb32ic256ih14oc256kh3ph1+bias+relu mb32ic256ih14oc256kh3ph1+bias+residual=0+relu
+blocks-folded | tools/graph | --dtype fp16 --seconds 8 mb32ic512ih7oc512kh3ph1+bias+relu mb32ic512ih7oc512kh3ph1+bias+residual=0+relu
+blocks-folded | tools/graph | --dtype fp16 --seconds 8 mb32ic64ih56oc128oh28kh3sh2ph1+bias+relu mb32ic64ih56oc128oh28kh1sh2+bias+from=0 mb32ic128ih28oc128kh3ph1+from=1+bias+residual=2+relu
+blocks-folded | tools/graph | --dtype fp16 --seconds 8 mb32ic128ih28oc256oh14kh3sh2ph1+bias+relu mb32ic128ih28oc256oh14kh1sh2+bias+from=0 mb32ic256ih14oc256kh3ph1+from=1+bias+residual=2+relu
+blocks-folded | tools/graph | --dtype fp16 --seconds 8 mb32ic256ih14oc512oh7kh3sh2ph1+bias+relu mb32ic256ih14oc512oh7kh1sh2+bias+from=0 mb32ic512ih7oc512kh3ph1+from=1+bias+residual=2+relu
+fusion-folded | tools/fusion | --seconds 3 --images 32,256 --list FOLDED
+fusion-folded | tools/fusion | --seconds 2 --images 64 --list SEPARABLE
 network-07 | tools/network | --batch 1 --seconds 2
 network-07 | tools/network | --batch 32 --seconds 2
 network-07 | tools/network | --batch 256 --seconds 2
+network-folded | tools/network | --folded --batch 1 --seconds 2
+network-folded | tools/network | --folded --batch 32 --seconds 2
+network-folded | tools/network | --folded --batch 256 --seconds 2
 recurrent-07 | tools/recurrent |
 END
 }
@@ -98,9 +119,10 @@ done
 mkdir -p $rows build/results
 lists=$(mktemp -d)
 trap 'rm -rf "$lists"' EXIT
-# Of chains: MobileNetV2's pairs. Of a suite: DeepLab's last units; MobileNetV2's depthwise layers; the training program's transposed layer; ResNeXt's grouped layers; ResNet's layers that get the shortcut added, and its others, but for the first; both as operations.
+# Of chains: MobileNetV2's pairs; those of ResNet-50, without scales. Of a suite: DeepLab's last units; MobileNetV2's depthwise layers; the training program's transposed layer; ResNeXt's grouped layers; ResNet's layers that get the shortcut added, and its others, but for the first; both as operations.
 grep '^g' 07_fusion/chains.txt >"$lists/SEPARABLE"
 grep 'deeplab_block4' common/suites/dilated >"$lists/DEEPLAB"
+sed -n 's/+scale//gp' 07_fusion/chains.txt | grep '^ic3ih224\|^ic64ih56oc64kh3ph1+bias+relu ic64ih56oc256\|^ic256ih56oc64kh1+bias+relu ic64' >"$lists/FOLDED"
 grep '"v2_' common/suites/depthwise_networks >"$lists/MOBILENET"
 sed -n 3p common/suites/train >"$lists/TRANSPOSED"
 grep '^g' common/suites/resnext >"$lists/GROUPS"
