@@ -21,15 +21,15 @@ static bool winograd_pays(const conv_problem *p, conv_pass pass, const conv_devi
   return random && products_a_number(p) >= 16;
 }
 
-/* Groups so small that a tile of a matrix product would be padding for the most part: channels x filters at most this. */
-static bool groups_of(const conv_problem *p, int products) { return p->groups > 1 && p->C / p->groups * (p->K / p->groups) <= products; }
+/* So few channels and filters, most often of a group, that a tile of a matrix product would be padding for the most part. Forward, fewer than 4 channels are padding here, too. */
+static int products_a_tap(const conv_problem *p) { return p->C / p->groups * (p->K / p->groups); }
 static bool few_pay(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  (void)pass, (void)device, (void)random;
-  return groups_of(p, 256);
+  (void)device, (void)random;
+  return products_a_tap(p) <= 256 && (pass != PASS_FPROP || p->groups > 1 || p->C >= 4);
 }
 static bool cells_pay(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)device, (void)random;
-  return groups_of(p, 1024);
+  return p->groups > 1 && products_a_tap(p) <= 1024;
 }
 
 /* Of a gradient, and patches enough (of 4 x 4 outputs) to be worth 36 numbers for each 9 of dw, which are written and read. Less than 64 channels and filters have to stay in the L2
@@ -53,18 +53,18 @@ static const conv_kernel *const kernels[] = {&im2col_fprop,   &implicit_fprop,  
                                              &pixels_wgrad,   &winograd_fprop,   &winograd_dgrad,      &winograd4_fprop,  &winograd4_dgrad,
                                              &winograd_wgrad, &few_groups_fprop, &few_groups_dgrad,    &few_groups_wgrad, &cells_dgrad};
 static const conv_choice rule[] = {
-    {&few_groups_fprop, few_pay, "3x3, groups of at most 256 channels x filters"},
+    {&few_groups_fprop, few_pay, "3x3, at most 256 channels x filters (of a group), 4 channels or more or groups"},
     {&winograd4_fprop, winograd_pays, "3x3, channels x filters of a group at least 16 times channels + filters, random data"},
     {&stream_fprop, stays, "64 x 128 tiles, one a multiprocessor, fill less than 90 % of their rounds; or 8 rounds of tiles of a few stages"},
     {&split_fprop, NULL, "else"},
     {&register_tile_fprop, NULL, "where 05f cannot"},
-    {&few_groups_dgrad, few_pay, "3x3, stride 1, groups of at most 256 channels x filters"},
+    {&few_groups_dgrad, few_pay, "3x3, stride 1, at most 256 channels x filters (of a group)"},
     {&cells_dgrad, cells_pay, "3x3, stride 2, groups of at most 1024"},
     {&winograd4_dgrad, winograd_pays, "3x3, channels x filters of a group at least 16 times channels + filters, random data"},
     {&few_dgrad, NULL, "at most 4 channels a group"},
     {&classes_dgrad, NULL, "else"},
     {&col2im_dgrad, NULL, "where 05i cannot"},
-    {&few_groups_wgrad, few_pay, "3x3, groups of at most 256 channels x filters"},
+    {&few_groups_wgrad, few_pay, "3x3, at most 256 channels x filters (of a group)"},
     {&winograd_wgrad, winograd_wgrad_pays,
      "3x3, 64 channels and 64 filters or more, or channels x filters at least 20 times their sum and all in L2; 32 patches of 4 x 4 or more, random data"},
     {&pixels_wgrad, NULL, "else"},
