@@ -10,7 +10,7 @@ import plot_style as style
 
 NUMBERS = 0.92  # inches for the figures beside a column
 NAMES = {"resnet50": "ResNet-50", "mobilenet": "Depthwise layers", "image": "Pictures", "seed": "The README's layer", "held_fp32": "Layers of other networks",
-         "fresh_fp32": "Layers chosen unseen", "vgg16": "VGG-16", "resnext": "ResNeXt-50", "held_depthwise_fp16": "Depthwise layers of another network"}
+         "fresh_fp32": "Layers chosen unseen", "vgg16": "VGG-16", "resnext": "ResNeXt-50", "held_depthwise_fp16": "Depthwise layers of another network", "held_groups_fp32": "Grouped layers chosen unseen"}
 
 
 def plots(rows, taken, source):

@@ -5,7 +5,7 @@ step 07 fusion and network; of two GPUs gpus; each as SVG. scripts/plots.sh call
 
 RESULTS  a folder with bench.csv (of `make bench`; more of them as bench-*.csv) and, if they were measured, depthwise.csv (the depthwise layers of
          the suite mobilenet: a ratio of their own; with depthwise-networks.csv also later kernels on these), ladder-06.csv (every kernel of step 06 on one layer), dense-06.csv (the layers of ResNet-50 by the
-         kernel that it takes, in several batches), other layers by the rules, NAME-fp32.csv and held-depthwise.csv (scripts/rows.sh), train.csv (of `make train`), fusion-07.csv and network-07.csv (of step 07's tools) and batch.csv (of `make batch`)
+         kernel that it takes, in several batches), other layers by the rules, NAME-fp32.csv, held-depthwise.csv and held-groups.csv (scripts/rows.sh), train.csv (of `make train`), fusion-07.csv and network-07.csv (of step 07's tools) and batch.csv (of `make batch`)
 OUT      the folder for the pictures
 LAYER    the layer of the ladder, as a benchdnn string; default mb16ic64ih56oc128oh56kh3ph1
 
@@ -56,7 +56,7 @@ def draw(results, out, layer):
             members += plot_data.on_layers(plot_data.read([later]), members)
         for name, made in plot_ratio.plots(members, taken, plot_data.source(files + which)).items():
             yield name, made, ""
-    for path in sorted([*results.glob("*-fp32.csv"), *results.glob("held-depthwise.csv")]):  # they have the rule's kernels only
+    for path in sorted([*results.glob("*-fp32.csv"), *results.glob("held-depthwise.csv"), *results.glob("held-groups.csv")]):  # they have the rule's kernels only
         for name, made in plot_ratio.plots_of_rule(plot_data.read([path]), plot_data.source([path])).items():
             yield name, made, ""
     for step, own_layer in LAYER_OF.items():
