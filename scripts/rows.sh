@@ -46,6 +46,7 @@ held-depthwise | 04 | --suite held_depthwise_fp16 --dtype fp16 --kernel auto --s
 held-groups | 05 | --suite held_groups_fp32 --pass fprop --kernel auto --search-seconds 3
 held-groups | 05 | --suite held_groups_fp32 --pass dgrad --kernel auto --search-seconds 3
 held-groups | 05 | --suite held_groups_fp32 --pass wgrad --kernel auto --search-seconds 3
+few-05 | 05 | --suite few_fp32 --kernel auto --search-seconds 2
 choice-groups | 05 | --suite GROUPS --pass fprop --no-cudnn --kernel 05f,05g,05m,05o
 choice-groups | 05 | --suite GROUPS --pass dgrad --no-cudnn --kernel 05i,05j,05m,05o,05q
 choice-groups | 05 | --suite GROUPS --pass wgrad --no-cudnn --kernel 05k,05n,05p
@@ -70,40 +71,40 @@ first-06 | 06 | --shape mb64ic3ih224oc64oh224kh3ph1n"vgg_3x3" --pass fprop --ker
 first-06 | 06 | --shape mb64ic3ih224oc64oh224kh3ph1n"vgg_3x3" --pass wgrad --kernel auto
 groups-06 | 06 | --suite GROUPS --batch 64 --kernel auto
 groups-06 | 06 | --suite GROUPS --batch 16 --kernel auto
-epilogue-07 | 07 | --suite EXPANDED --batch 32 --pass fprop --kernel auto --fuse scale,bias,residual,relu
-epilogue-07 | 07 | --suite OTHERS --batch 32 --pass fprop --kernel auto --fuse scale,bias,relu
-epilogue-07 | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fuse scale,bias,residual,relu
-epilogue-07 | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse scale,bias,relu
-folded-07 | 07 | --suite EXPANDED --batch 32 --pass fprop --kernel auto --fuse bias,residual,relu
-folded-07 | 07 | --suite OTHERS --batch 32 --pass fprop --kernel auto --fuse bias,relu
-folded-07 | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fuse bias,residual,relu
-folded-07 | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse bias,relu
+epilogue-scaled | 07 | --suite EXPANDED --batch 32 --pass fprop --kernel auto --fuse scale,bias,residual,relu
+epilogue-scaled | 07 | --suite OTHERS --batch 32 --pass fprop --kernel auto --fuse scale,bias,relu
+epilogue-scaled | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fuse scale,bias,residual,relu
+epilogue-scaled | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse scale,bias,relu
+epilogue-07 | 07 | --suite EXPANDED --batch 32 --pass fprop --kernel auto --fuse bias,residual,relu --search-seconds 4
+epilogue-07 | 07 | --suite OTHERS --batch 32 --pass fprop --kernel auto --fuse bias,relu --search-seconds 4
+epilogue-07 | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fuse bias,residual,relu --search-seconds 4
+epilogue-07 | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse bias,relu --search-seconds 4
 fusion-07 | tools/fusion | --seconds 2
 fusion-07 | tools/fusion | --seconds 2 --images 64 --list SEPARABLE
 bare-07 | tools/fusion | --no-cudnn --bare --images 32,256 --list LAYERS
 fusion-held | tools/fusion | --no-cudnn --list 07_fusion/chains_held.txt
-blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic64ih56oc64kh3ph1+scale+bias+relu mb32ic64ih56oc64kh3ph1+scale+bias+residual=0+relu
-blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic128ih28oc128kh3ph1+scale+bias+relu mb32ic128ih28oc128kh3ph1+scale+bias+residual=0+relu
-blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic256ih14oc256kh3ph1+scale+bias+relu mb32ic256ih14oc256kh3ph1+scale+bias+residual=0+relu
-blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic512ih7oc512kh3ph1+scale+bias+relu mb32ic512ih7oc512kh3ph1+scale+bias+residual=0+relu
-blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic64ih56oc128oh28kh3sh2ph1+scale+bias+relu mb32ic64ih56oc128oh28kh1sh2+scale+bias+from=0 mb32ic128ih28oc128kh3ph1+from=1+scale+bias+residual=2+relu
-blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic128ih28oc256oh14kh3sh2ph1+scale+bias+relu mb32ic128ih28oc256oh14kh1sh2+scale+bias+from=0 mb32ic256ih14oc256kh3ph1+from=1+scale+bias+residual=2+relu
-blocks-07 | tools/graph | --dtype fp16 --seconds 2 mb32ic256ih14oc512oh7kh3sh2ph1+scale+bias+relu mb32ic256ih14oc512oh7kh1sh2+scale+bias+from=0 mb32ic512ih7oc512kh3ph1+from=1+scale+bias+residual=2+relu
-blocks-folded | tools/graph | --dtype fp16 --seconds 8 mb32ic64ih56oc64kh3ph1+bias+relu mb32ic64ih56oc64kh3ph1+bias+residual=0+relu
-blocks-folded | tools/graph | --dtype fp16 --seconds 8 mb32ic128ih28oc128kh3ph1+bias+relu mb32ic128ih28oc128kh3ph1+bias+residual=0+relu
-blocks-folded | tools/graph | --dtype fp16 --seconds 8 mb32ic256ih14oc256kh3ph1+bias+relu mb32ic256ih14oc256kh3ph1+bias+residual=0+relu
-blocks-folded | tools/graph | --dtype fp16 --seconds 8 mb32ic512ih7oc512kh3ph1+bias+relu mb32ic512ih7oc512kh3ph1+bias+residual=0+relu
-blocks-folded | tools/graph | --dtype fp16 --seconds 8 mb32ic64ih56oc128oh28kh3sh2ph1+bias+relu mb32ic64ih56oc128oh28kh1sh2+bias+from=0 mb32ic128ih28oc128kh3ph1+from=1+bias+residual=2+relu
-blocks-folded | tools/graph | --dtype fp16 --seconds 8 mb32ic128ih28oc256oh14kh3sh2ph1+bias+relu mb32ic128ih28oc256oh14kh1sh2+bias+from=0 mb32ic256ih14oc256kh3ph1+from=1+bias+residual=2+relu
-blocks-folded | tools/graph | --dtype fp16 --seconds 8 mb32ic256ih14oc512oh7kh3sh2ph1+bias+relu mb32ic256ih14oc512oh7kh1sh2+bias+from=0 mb32ic512ih7oc512kh3ph1+from=1+bias+residual=2+relu
+blocks-scaled | tools/graph | --dtype fp16 --seconds 2 mb32ic64ih56oc64kh3ph1+scale+bias+relu mb32ic64ih56oc64kh3ph1+scale+bias+residual=0+relu
+blocks-scaled | tools/graph | --dtype fp16 --seconds 2 mb32ic128ih28oc128kh3ph1+scale+bias+relu mb32ic128ih28oc128kh3ph1+scale+bias+residual=0+relu
+blocks-scaled | tools/graph | --dtype fp16 --seconds 2 mb32ic256ih14oc256kh3ph1+scale+bias+relu mb32ic256ih14oc256kh3ph1+scale+bias+residual=0+relu
+blocks-scaled | tools/graph | --dtype fp16 --seconds 2 mb32ic512ih7oc512kh3ph1+scale+bias+relu mb32ic512ih7oc512kh3ph1+scale+bias+residual=0+relu
+blocks-scaled | tools/graph | --dtype fp16 --seconds 2 mb32ic64ih56oc128oh28kh3sh2ph1+scale+bias+relu mb32ic64ih56oc128oh28kh1sh2+scale+bias+from=0 mb32ic128ih28oc128kh3ph1+from=1+scale+bias+residual=2+relu
+blocks-scaled | tools/graph | --dtype fp16 --seconds 2 mb32ic128ih28oc256oh14kh3sh2ph1+scale+bias+relu mb32ic128ih28oc256oh14kh1sh2+scale+bias+from=0 mb32ic256ih14oc256kh3ph1+from=1+scale+bias+residual=2+relu
+blocks-scaled | tools/graph | --dtype fp16 --seconds 2 mb32ic256ih14oc512oh7kh3sh2ph1+scale+bias+relu mb32ic256ih14oc512oh7kh1sh2+scale+bias+from=0 mb32ic512ih7oc512kh3ph1+from=1+scale+bias+residual=2+relu
+blocks-07 | tools/graph | --dtype fp16 --seconds 8 mb32ic64ih56oc64kh3ph1+bias+relu mb32ic64ih56oc64kh3ph1+bias+residual=0+relu
+blocks-07 | tools/graph | --dtype fp16 --seconds 8 mb32ic128ih28oc128kh3ph1+bias+relu mb32ic128ih28oc128kh3ph1+bias+residual=0+relu
+blocks-07 | tools/graph | --dtype fp16 --seconds 8 mb32ic256ih14oc256kh3ph1+bias+relu mb32ic256ih14oc256kh3ph1+bias+residual=0+relu
+blocks-07 | tools/graph | --dtype fp16 --seconds 8 mb32ic512ih7oc512kh3ph1+bias+relu mb32ic512ih7oc512kh3ph1+bias+residual=0+relu
+blocks-07 | tools/graph | --dtype fp16 --seconds 8 mb32ic64ih56oc128oh28kh3sh2ph1+bias+relu mb32ic64ih56oc128oh28kh1sh2+bias+from=0 mb32ic128ih28oc128kh3ph1+from=1+bias+residual=2+relu
+blocks-07 | tools/graph | --dtype fp16 --seconds 8 mb32ic128ih28oc256oh14kh3sh2ph1+bias+relu mb32ic128ih28oc256oh14kh1sh2+bias+from=0 mb32ic256ih14oc256kh3ph1+from=1+bias+residual=2+relu
+blocks-07 | tools/graph | --dtype fp16 --seconds 8 mb32ic256ih14oc512oh7kh3sh2ph1+bias+relu mb32ic256ih14oc512oh7kh1sh2+bias+from=0 mb32ic512ih7oc512kh3ph1+from=1+bias+residual=2+relu
 fusion-folded | tools/fusion | --seconds 3 --images 32,256 --list FOLDED
 fusion-folded | tools/fusion | --seconds 2 --images 64 --list SEPARABLE
-network-07 | tools/network | --batch 1 --seconds 2
-network-07 | tools/network | --batch 32 --seconds 2
-network-07 | tools/network | --batch 256 --seconds 2
-network-folded | tools/network | --folded --batch 1 --seconds 2
-network-folded | tools/network | --folded --batch 32 --seconds 2
-network-folded | tools/network | --folded --batch 256 --seconds 2
+network-scaled | tools/network | --batch 1 --seconds 2
+network-scaled | tools/network | --batch 32 --seconds 2
+network-scaled | tools/network | --batch 256 --seconds 2
+network-07 | tools/network | --folded --batch 1 --seconds 2
+network-07 | tools/network | --folded --batch 32 --seconds 2
+network-07 | tools/network | --folded --batch 256 --seconds 2
 recurrent-07 | tools/recurrent |
 END
 }
