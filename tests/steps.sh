@@ -149,7 +149,7 @@ if [ "${B##*/}" = emu ]; then # 05g instead of 05f where tiles are many and shor
   while read -r shape kernel; do
     verified 05 "fprop $shape" --kernel auto --pass fprop --shape "$shape"
     ok "$(grep -q "^ *$kernel *right" "$log"; echo $?)" "... and the rule takes $kernel"
-  done <<<$'mb1ic4ih92oc1kh1 05g\nmb1ic128ih92oc1kh1 05f\nmb1ic8ih92oc1kh3ph1 05g\nmb1ic80ih36oc1kh3ph1 05g'
+  done <<<$'mb1ic4ih92oc1kh1 05g\nmb1ic128ih92oc1kh1 05f\nmb1ic24ih92iw92oc1oh92ow92kh1kw3ph0pw1 05g\nmb1ic80ih36oc1kh3ph1 05g'
 fi
 
 # One kernel against another through .npy files: what 00 writes, 00 and 01 read and agree on.
