@@ -80,6 +80,9 @@ END
 becomes 'namespace a { __device__ alignas(16) b<int, 2> c; [[maybe_unused]] static const bool emu_known_c = emu_set_variable((void *)&c, sizeof c, "c"); }' "... in a namespace, aligned, of a template's type" <<'END'
 namespace a { __device__ alignas(16) b<int, 2> c; }
 END
+becomes '__device__ a<1, 2> b[2] = {{1}, {2}}, *c, d{f(1, 2)}; [[maybe_unused]] static const bool emu_known_b = emu_set_variable((void *)&b, sizeof b, "b"); [[maybe_unused]] static const bool emu_known_c = emu_set_variable((void *)&c, sizeof c, "c"); [[maybe_unused]] static const bool emu_known_d = emu_set_variable((void *)&d, sizeof d, "d");' "... several in one declaration" <<'END'
+__device__ a<1, 2> b[2] = {{1}, {2}}, *c, d{f(1, 2)};
+END
 stays "functions, constants and local variables are none" <<'END'
 static __device__ const float table[2] = {1, 2};
 extern __device__ int elsewhere;

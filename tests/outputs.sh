@@ -106,11 +106,11 @@ says 0 '' "$two" "${small[@]}" --csv "$long" && rows "$long" && [ "$(ls "${long%
 ok $? 'and it is replaced' || failed
 
 # ---------------------------------------------------------------- signals: no file half written, the old one as it was
-# killed SIGNAL NAME COMMAND...: while it works. (What bash starts in the background ignores SIGINT; perl puts that back, and a signal that is not deadly ends the wait.)
+# killed SIGNAL NAME COMMAND...: while it works. (What bash starts in the background ignores SIGINT; perl puts that back, and HUP, which nohup ignores; a signal that is not deadly ends the wait.)
 killed() {
   local pid status tries=0
   cd_into && echo old >"$T/d/a"
-  perl -e '$SIG{INT} = $SIG{QUIT} = "DEFAULT"; alarm 20; exec @ARGV' "${@:3}" >"$T/log" 2>"$T/errors" &
+  perl -e '$SIG{HUP} = $SIG{INT} = $SIG{QUIT} = "DEFAULT"; alarm 20; exec @ARGV' "${@:3}" >"$T/log" 2>"$T/errors" &
   pid=$!
   while [ "$(ls "$T/d" | wc -l)" -eq 1 ] && [ "$(cat "$T/d/a")" = old ] && [ $((tries += 1)) -lt 500 ]; do sleep 0.02; done # until it has begun to write
   kill "-$1" $pid

@@ -125,6 +125,7 @@ plant pool 'stored before it is pooled, too' 's/(  __syncthreads\(\); \/\* the o
 # What seems to pass, and does not.
 plant race 'weights past shared memory' 's/, \*weights = shared \+ 2 \* width \+ stage % 2 \* p.S;/;/; s/    for \(int s = threadIdx.x; s < p.S.*?\n//; s/    (for \(int s = 0; s < p.S; s\+\+\) sum)/    if (out_q < p.Q)\n      $1/; s/weights\[s\]/w[((k * group_c + c) * p.R + r) * p.S + s]/' 'FAIL  loads for each product: '
 plant constant 'weights in memory like any other' 's/static __constant__ float/static __device__ float/' 'FAIL  (loads for each product|requests to constant memory for every 32 products)'
+plant constant '... the second in its declaration' 's/static __constant__ float /static __device__ float other[2], /' 'FAIL  (loads for each product|requests to constant memory for every 32 products)'
 plant fixed-order 'an image a part' 's/  for \(int row = blockIdx.y; row < p.N \* p.P; row \+= PARTS\) \{\n.*?\n/  for (int n = blockIdx.y; n < p.N; n += PARTS) for (int out_p = 0; out_p < p.P; out_p++) {\n/' 'FAIL  loads of the busiest block over those of an average one: '
 plant epilogue 'a bias that need not be there' 's/if \(f.bias\) sum \+=/sum +=/' 'illegal access to address (.nil.|0x)|host-pointer'
 plant residual 'a bias that need not be there' 's/if \(f.bias\) sum \+=/sum +=/' 'illegal access to address (.nil.|0x)|host-pointer'
