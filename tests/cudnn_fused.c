@@ -47,6 +47,48 @@ static void winners(void) {
   unlink(path);
 }
 
+/* Graphs' names read back; and what won for the layer's other graphs. */
+static void kin(void) {
+  static const char *const names[] = {"conv", "conv+zero_bias", "conv+fp32", "conv+bias+fp32", "conv+scale+bias+residual+relu6", "conv+bias+gelu"};
+  static const char *const wrong[] = {"", "con", "convbias", "conv+", "conv+bias+scale", "conv+zero_bias+relu", "conv+bia", "conv+relu+relu", "graph"};
+  const conv_problem p = problem_of("mb2ic8ih9oc16kh3ph1"), q = problem_of("mb2ic8ih9oc8kh3ph1");
+  cudnn_task task = {.problem = &p, .dtype = DTYPE_FP16, .layout = LAYOUT_NHWC}, other;
+  char name[CUDNN_GRAPH_NAME], path[] = "/tmp/cudnn-XXXXXX";
+  int same = 0, refused = 0, status = 0;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const int parsed = cudnn_graph_parse(&task, names[i]);
+    cudnn_graph_name(&task, name);
+    same += parsed == 0 && strcmp(name, names[i]) == 0;
+  }
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) refused += cudnn_graph_parse(&task, wrong[i]) != 0;
+  ok(same == 6 && refused == 9, "%d of 6 graphs by their names, %d of 9 refused", same, refused);
+  temporary(path);
+  static const char *const tags[] = {"eng1", "eng2", "eng3@fp16", "eng4"};
+  for (int i = 0; i < 4; i++) { /* the bare graph twice: its last line counts */
+    cudnn_winners w = {.count = 1, .us = {1 + i}};
+    snprintf(w.tag[0], CUDNN_TAG, "%s", tags[i]);
+    cudnn_graph_parse(&task, names[i < 2 ? i : 3 - i]);
+    status |= cudnn_winners_append(path, &task, "GPU", 91900, 1 << 20, &w);
+  }
+  other = task, other.problem = &q;
+  cudnn_winners w = {.count = 1, .tag = {"eng9"}, .us = {9}};
+  status |= cudnn_winners_append(path, &other, "GPU", 91900, 1 << 20, &w);        /* another shape, */
+  status |= cudnn_winners_append(path, &task, "GPU", 91900, 1 << 21, &w);         /* limit */
+  status |= cudnn_winners_append(path, &task, "another GPU", 91900, 1 << 20, &w); /* and GPU */
+  cudnn_kin list[3];
+  cudnn_graph_parse(&task, "conv+bias+relu");
+  int found = cudnn_winners_kin(path, &task, "GPU", 91900, 1 << 20, list, 3);
+  ok(!status && found == 2 && strcmp(list[0].graph, "conv") == 0 && strcmp(list[0].winners.tag[0], "eng4") == 0 && list[0].winners.us[0] == 4 &&
+         strcmp(list[1].graph, "conv+zero_bias") == 0 && strcmp(list[1].winners.tag[0], "eng3@fp16") == 0,
+     "the winners of the layer's other graphs, each graph's last");
+  cudnn_graph_parse(&task, "conv");
+  found = cudnn_winners_kin(path, &task, "GPU", 91900, 1 << 20, list, 3);
+  ok(found == 1 && strcmp(list[0].graph, "conv+zero_bias") == 0 && cudnn_winners_kin(path, &task, "GPU", 91900, 1 << 20, list, 0) == 0 &&
+         cudnn_winners_kin("/nowhere/at/all", &task, "GPU", 91900, 1 << 20, list, 3) == 0,
+     "not its own; none where there is no room, and no file");
+  unlink(path);
+}
+
 /* ---------------------------------------------------------------- the report */
 
 static void slurp(const char *path, char *text, size_t size) {
@@ -182,6 +224,55 @@ static void engines(cudnnBackendDescriptor_t device, const char *shape, conv_dty
   cudnn_graph_free(&g);
 }
 
+/* A plan of one graph on the graphs of another, by the knobs of its engine; and the plans of a winners' file. */
+static void relatives(cudnnBackendDescriptor_t device) {
+  enum { ROOM = 64 };
+  const conv_problem p = problem_of("mb32ic128ih28oc128oh28kh3ph1");
+  cudnn_task task = {.problem = &p, .dtype = DTYPE_FP16, .layout = LAYOUT_NHWC};
+  cudnn_graph bare, graph[2];
+  cudnn_config config;
+  char error[CUDNN_ERROR] = "", tag[CUDNN_TAG], path[] = "/tmp/cudnn-XXXXXX";
+  static proposal list[ROOM];
+  int made = cudnn_graph_make(&bare, &task, LAYOUT_NHWC, NULL, device, error, sizeof error), alike = 0, ambiguous = 0;
+  cudnn_graph_parse(&task, "conv+bias+relu");
+  for (int i = 0; i < 2; i++) {
+    task.bias = i == 0 ? DTYPE_FP16 : DTYPE_FP32;
+    made |= cudnn_graph_make(&graph[i], &task, LAYOUT_NHWC, NULL, device, error, sizeof error);
+  }
+  ok(made == 0, "a bare graph, and one with a bias of both types %s", error);
+  for (int engine = 0; made == 0 && engine < bare.engines; engine++) {
+    const engine_facts facts = engine_ask(&bare, engine);
+    if (!facts.usable || facts.knobs == 0) continue;
+    config = (cudnn_config){.layout = LAYOUT_NHWC, .engine = engine};
+    config_set(&config, facts.knob[0].type, facts.knob[0].most);
+    const int count = kin_add(&bare, &config, graph, 2, list, 0, ROOM);
+    for (int i = 0; i < count; i++) {
+      const engine_facts other = engine_ask(list[i].graph, list[i].config.engine);
+      ambiguous += !engines_alike(&facts, &other) || list[i].config.bias != list[i].graph->bias || list[i].config.knob[0].value != facts.knob[0].most;
+    }
+    alike += count > 0;
+    ambiguous += kin_add(&bare, &config, graph, 2, list, count, ROOM) != count;
+  }
+  ok(alike >= 8 && ambiguous == 0, "%d engines of the bare graph are there behind a bias, with the same knobs", alike);
+  temporary(path);
+  task.bias = DTYPE_FP32;
+  cudnn_bench bench = {.task = &task};
+  plan_search s = {.bench = &bench, .options = {.gpu = "GPU", .winners = {path}, .workspace_limit = 1 << 20}};
+  cudnn_task plain = {.problem = &p, .dtype = DTYPE_FP16, .layout = LAYOUT_NHWC};
+  cudnn_winners w = {.count = 2, .us = {2, 2.1}};
+  int last = bare.engines - 1;
+  while (made == 0 && last > 0 && !(engine_ask(&bare, last).usable && engine_ask(&bare, last).knob[1].most == 55)) last--;
+  snprintf(w.tag[0], CUDNN_TAG, "eng%d_k24=9", last);
+  snprintf(w.tag[1], CUDNN_TAG, "eng%d_k24=50", last);
+  const int written = cudnn_winners_append(path, &plain, "GPU", cudnn_version(), 1 << 20, &w);
+  const int count = made ? 0 : kin_list(&s, graph, 2, list, ROOM);
+  if (count) config_print(&list[0].config, LAYOUT_NHWC, tag);
+  ok(written == 0 && (last == 0 || (count >= 2 && strstr(tag, "_k24=9@fp16"))), "what won bare, behind a bias: %d plans, the first %s", count,
+     count ? tag : "none");
+  unlink(path);
+  cudnn_graph_free(&bare), cudnn_graph_free(&graph[0]), cudnn_graph_free(&graph[1]);
+}
+
 static void library(void) {
   if (cudnn_version() < 90800) {
     ok(1, "plans without a GPU # SKIP needs cuDNN 9.8");
@@ -194,6 +285,7 @@ static void library(void) {
     engines(device, "mb32ic64ih56oc64oh56kh3ph1", DTYPE_FP16, DTYPE_FP32, 4, 0); /* none but those compiled at run time; more of them */
     engines(device, "mb2ic3ih224oc64oh112kh7sh2ph3", DTYPE_FP16, DTYPE_FP16, 1, 4);
     engines(device, "mb32ic64ih56oc64oh56kh3ph1", DTYPE_FP32, DTYPE_FP32, 1, 4);
+    relatives(device);
   }
   pool_free(&pool);
 }
@@ -204,6 +296,7 @@ static void library(void) { ok(1, "engines # SKIP no cuDNN here"); }
 int main(void) {
   plan(0);
   winners();
+  kin();
   reports();
   ways();
   library();

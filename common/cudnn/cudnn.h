@@ -44,6 +44,8 @@ static inline bool task_halves(const cudnn_task *task) {
 /* "conv", "conv+scale+bias+residual+relu", "conv+zero_bias": the graph in a winners file. */
 enum { CUDNN_GRAPH_NAME = 64 };
 void cudnn_graph_name(const cudnn_task *task, char name[CUDNN_GRAPH_NAME]);
+/* Back: sets the task's epilogue and zero_bias. Returns 0, or -1: no such name. */
+int cudnn_graph_parse(cudnn_task *task, const char *name);
 
 enum {
   CUDNN_BEST = 5,     /* plans that go into the real timing */
@@ -97,6 +99,7 @@ typedef struct cudnn_counts {
   char wrong_tag[CUDNN_TAG];
   int endless;       /* left out: taken for endless in an earlier run */
   int cut;           /* known, but the plans or the seconds were used up */
+  int kin;           /* of the timed: known from the layer's other graphs */
   int runtime_built; /* of the timed: compiled at run time (NVRTC) */
   double seconds, build_seconds, time_seconds;
   double slowest_build; /* seconds; and its tag */
@@ -189,4 +192,11 @@ void cudnn_task_key(const cudnn_task *task, const char *gpu, int version, size_t
  * Of several lines with one key the last counts. lookup: 0 found, 1 not there, -1 a line in `error`. append: 0, or -1 after a line on stderr. */
 int cudnn_winners_lookup(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, cudnn_winners *winners, char *error,
                          size_t error_size);
+/* Those of the task's shape, pass, type, layout and limit in other graphs than the task's: of each graph its name and its last line. A line that cannot be read is
+ * passed over: looking it up reports it. Returns how many graphs there are, `room` at most. */
+typedef struct cudnn_kin {
+  char graph[CUDNN_GRAPH_NAME];
+  cudnn_winners winners;
+} cudnn_kin;
+int cudnn_winners_kin(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, cudnn_kin *kin, int room);
 int cudnn_winners_append(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, const cudnn_winners *winners);

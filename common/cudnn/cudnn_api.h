@@ -226,6 +226,13 @@ typedef struct knob_turn {
 } knob_turn;
 int sweep_list(const engine_facts *facts, knob_turn list[KNOBS]);
 
+/* Is it the same engine, as far as cuDNN tells, behind two graphs, which number it differently? The same notes, and the same knobs with the same ranges. */
+bool engines_alike(const engine_facts *a, const engine_facts *b);
+/* A configuration of the graph `from`, on every engine of `graphs` that is like its own; what is in `list` already is not added. Returns the new length. */
+int kin_add(const cudnn_graph *from, const cudnn_config *config, const cudnn_graph *graphs, int graph_count, proposal *list, int count, int room);
+/* The plans that won for the layer's other graphs, in the files of the options, on the task's graphs. The first of each graph first. Returns how many. */
+int kin_list(const plan_search *s, const cudnn_graph *graphs, int graph_count, proposal *list, int room);
+
 /* The whole search over a task's graphs; then sorts `tried`, fastest first. Returns false when the device was lost. */
 bool search_run(plan_search *s, const cudnn_graph *graphs, int graph_count);
 void search_sort(plan_search *s);

@@ -15,6 +15,23 @@ void cudnn_graph_name(const cudnn_task *task, char name[CUDNN_GRAPH_NAME]) {
   snprintf(name, CUDNN_GRAPH_NAME, "conv%s%s", epilogue, task->zero_bias ? "+zero_bias" : "");
 }
 
+int cudnn_graph_parse(cudnn_task *task, const char *name) {
+  char words[CUDNN_GRAPH_NAME], wrong[EPILOGUE_NAME], again[CUDNN_GRAPH_NAME];
+  conv_epilogue e = {0};
+  if (strncmp(name, "conv", 4) != 0) return -1;
+  snprintf(words, sizeof words, "%s", name + (name[4] == '+' ? 5 : 4));
+  for (char *c = words; *c; c++)
+    if (*c == '+') *c = ',';
+  const size_t length = strlen(words);
+  const bool zero_bias = strcmp(words, "zero_bias") == 0, fp32 = length >= 4 && strcmp(words + length - 4, "fp32") == 0;
+  if (fp32) words[length > 4 ? length - 5 : 0] = 0;
+  if (words[0] && !zero_bias && epilogue_parse(&e, words, wrong)) return -1;
+  e.fp32 = fp32;
+  task->epilogue = e, task->zero_bias = zero_bias;
+  cudnn_graph_name(task, again);
+  return strcmp(name, again) ? -1 : 0;
+}
+
 #ifdef HAVE_CUDNN
 
 static cudnnDataType_t data_type(conv_dtype dtype) { return dtype == DTYPE_FP16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT; }

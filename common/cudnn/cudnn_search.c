@@ -1,8 +1,8 @@
 /* The search for cuDNN's best plan.
  *
- * First what cuDNN itself proposes: every plan of the heuristic modes A, B and FALLBACK, and every usable engine with default knobs. Then
- * the knobs of the fastest engines (cudnn_sweep.c). Plans and seconds are limited, but for the first LEAST_PLANS; what was known but not reached is
- * counted. */
+ * First what won for the layer's other graphs (cudnn_kin.c), and what cuDNN itself proposes: every plan of the heuristic modes A, B and FALLBACK, and
+ * every usable engine with default knobs. Then the knobs of the fastest engines (cudnn_sweep.c), and the fastest on engines like theirs of the task's
+ * other graph. Plans and seconds are limited, but for the first LEAST_PLANS; what was known but not reached is counted. */
 #include "common/cudnn/cudnn_api.h"
 
 #ifdef HAVE_CUDNN
@@ -227,7 +227,7 @@ bool search_reached(const plan_search *s, search_limit l) { return s->lost || se
 
 typedef struct {
   proposal *item;
-  int count, room;
+  int count, room, kin; /* kin: the first ones, from the layer's other graphs */
 } proposals;
 
 static void propose(proposals *q, const cudnn_graph *g, const cudnn_config *config) {
@@ -236,7 +236,7 @@ static void propose(proposals *q, const cudnn_graph *g, const cudnn_config *conf
   if (q->count < q->room) q->item[q->count++] = (proposal){g, *config};
 }
 
-/* Best first: heuristic A's, every engine's defaults, fallbacks, what B adds. Graphs take turns. */
+/* Best first, behind what is there: heuristic A's, every engine's defaults, fallbacks, what B adds. Graphs take turns. */
 static void collect(proposals *q, const cudnn_graph *graphs, int graph_count) {
   static const cudnnBackendHeurMode_t mode[3] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK, CUDNN_HEUR_MODE_B};
   cudnn_config *list[GRAPHS][3];
@@ -271,8 +271,9 @@ static void work_off(plan_search *s, const proposals *q, int *next, search_limit
   s->deadline = search_limit_of(s, 1).second;
   while (*next < q->count && !search_reached(s, until)) {
     const bool first = s->count == 0;
-    const int left = q->count - *next, count = first ? 1 : left < BUILDERS ? left : BUILDERS; /* one thread makes the first handle */
-    const int entered = search_try(s, &q->item[*next], count, SEARCH_GIVE_UP * best_us(s));
+    const int end = *next < q->kin ? q->kin : q->count, left = end - *next, count = first ? 1 : left < BUILDERS ? left : BUILDERS;
+    const int entered = search_try(s, &q->item[*next], count, SEARCH_GIVE_UP * best_us(s)); /* one thread makes the first handle */
+    if (*next < q->kin) s->counts.kin += entered;
     *next += count;
     const double warm = search_clock() + warm_up_seconds; /* clocks rise */
     while (first && entered && search_clock() < warm && bench_time(s->bench, s->tried->graph, s->tried->plan, 0, &s->tried->us) == TRIED_TIMED) {}
@@ -298,15 +299,28 @@ static void run_off(plan_search *s) {
     if (rounds[i]) s->tried[i].us = sum[i] / rounds[i];
 }
 
+/* The fastest, on engines like theirs of the other graph: the same kernels, but for the bias's type. */
+static void cross(plan_search *s, const cudnn_graph *graphs, int graph_count) {
+  enum { ROOM = 4 * FINALISTS };
+  proposal list[ROOM];
+  int count = 0;
+  search_sort(s);
+  for (int i = 0; i < s->count && i < FINALISTS; i++) count = kin_add(s->tried[i].graph, &s->tried[i].plan->config, graphs, graph_count, list, count, ROOM);
+  const double give_up_us = SEARCH_GIVE_UP * best_us(s);
+  for (int i = 0; i < count && !s->lost; i += BUILDERS) search_try(s, list + i, count - i < BUILDERS ? count - i : BUILDERS, give_up_us);
+}
+
 bool search_run(plan_search *s, const cudnn_graph *graphs, int graph_count) {
   s->start = search_clock();
   proposals q = {.room = GRAPHS * 4 * LIST};
   q.item = malloc((size_t)q.room * sizeof *q.item);
   if (!q.item) q.room = 0;
+  q.count = q.kin = kin_list(s, graphs, graph_count, q.item, q.room);
   collect(&q, graphs, graph_count);
   int next = 0;
   work_off(s, &q, &next, search_limit_of(s, listing_share));
   search_sweep(s);
+  if (graph_count > 1) cross(s, graphs, graph_count);
   work_off(s, &q, &next, search_limit_of(s, 1));
   s->counts.cut += q.count - next;
   free(q.item);

@@ -1,12 +1,12 @@
 /* The second half of the search: the knobs of all engines, the fastest engine first, one knob after the other, keeping what is faster. First the kernel
  * configuration and the tiles, then split-K 1, 2, 4, ..., then every other knob that the engine reports. The whole space has some 10^11 points; this walks
- * along its axes. What the time does not suffice for is counted. */
+ * along its axes. The first knob of the fastest engine is turned whatever the seconds; what they do not suffice for of the others is counted. */
 #include "common/cudnn/cudnn_api.h"
 
 #ifdef HAVE_CUDNN
 #include <stdlib.h>
 
-enum { KNOB_VALUES = 24 };
+enum { KNOB_VALUES = 64 };
 static const double least_share = 0.3;  /* of the seconds, for the sweep */
 static const double leader_share = 0.5; /* of what is left, for the next engine; what it does not need is the others' */
 
@@ -59,6 +59,7 @@ typedef struct {
   double us, build_seconds; /* build_seconds: of the engine's default; its siblings will take as long */
   double give_up_us;        /* a plan as slow as that is not sampled any further */
   search_limit until;
+  bool always; /* whatever the limit */
 } sweep_state;
 
 /* Turns one knob through the values and leaves it at the fastest. */
@@ -66,7 +67,7 @@ static void turn(sweep_state *w, int type, const int64_t *value, int values) {
   plan_search *s = w->search;
   const cudnn_config from = w->best;
   for (int done = 0; done < values;) {
-    if (search_reached(s, w->until) || search_enough(s, w->until.second - w->build_seconds)) {
+    if (s->lost || (!w->always && (search_reached(s, w->until) || search_enough(s, w->until.second - w->build_seconds)))) {
       s->counts.cut += values - done;
       return;
     }
@@ -76,7 +77,7 @@ static void turn(sweep_state *w, int type, const int64_t *value, int values) {
       batch[count] = (proposal){w->graph, from};
       config_set(&batch[count].config, type, value[done]);
     }
-    s->deadline = w->until.second;
+    s->deadline = w->always ? 0 : w->until.second;
     const int entered = search_try(s, batch, count, w->give_up_us);
     s->deadline = 0;
     for (int i = s->count - entered; i < s->count; i++)
@@ -114,7 +115,7 @@ static void sweep(sweep_state *w) {
   const engine_facts facts = engine_ask(w->graph, w->best.engine);
   knob_turn list[KNOBS];
   const int knobs = sweep_list(&facts, list);
-  for (int k = 0; k < knobs; k++) turn_all(w, &list[k].range, list[k].doubling);
+  for (int k = 0; k < knobs; k++, w->always = false) turn_all(w, &list[k].range, list[k].doubling);
 }
 
 /* All engines that ran, each from its fastest configuration, the fastest first. */
@@ -140,7 +141,8 @@ void search_sweep(plan_search *s) {
                      .us = leader[i].us,
                      .build_seconds = leader[i].build_seconds,
                      .give_up_us = SEARCH_GIVE_UP * best,
-                     .until = until};
+                     .until = until,
+                     .always = i == 0}; /* its kernel configurations: where plans are compiled, a short search would turn none */
     sweep(&w);
   }
   free(leader);

@@ -62,7 +62,8 @@ int cudnn_trial_open(cudnn_trial *c, trial_state *s, const buffer_sets *sets, co
   if (way == CUDNN_APART) {
     task.epilogue = (conv_epilogue){0};
     options.layouts[t->layout] = true; /* the other kernel's */
-    options.append_to = NULL;          /* unchecked: the reference is the whole operation's */
+    options.append_to = NULL;          /* unchecked: the reference is the whole operation's; */
+    options.search = false;            /* so what a search of the bare graph has found is better */
     if (!plan_after(c, t)) {
       snprintf(c->note, sizeof c->note, "no kernel for the epilogue alone");
       return 0;

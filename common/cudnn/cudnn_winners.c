@@ -59,6 +59,7 @@ void cudnn_counts_print(const cudnn_counts *c, char text[CUDNN_SEARCH]) {
   int n =
       snprintf(text, CUDNN_SEARCH, "timed=%d;cut=%d;other_math=%d;hopeless=%d;refused=%d;over_workspace=%d;not_capturable=%d;failed=%d;wrong=%d;seconds=%.1f",
                c->timed, c->cut, c->other_math, c->hopeless, c->refused, c->over_workspace, c->not_capturable, c->failed, c->wrong, c->seconds);
+  if (c->kin) n += snprintf(text + n, CUDNN_SEARCH - (size_t)n, ";kin=%d", c->kin);
   if (c->endless) n += snprintf(text + n, CUDNN_SEARCH - (size_t)n, ";endless=%d", c->endless);
   if (c->wrong) snprintf(text + n, CUDNN_SEARCH - (size_t)n, ";fastest_wrong=%s;its_us=%.1f;its_plain_share=%.3g", c->wrong_tag, c->wrong_us, c->wrong_share);
 }
@@ -91,6 +92,35 @@ int cudnn_winners_lookup(const char *path, const cudnn_task *task, const char *g
   free(line);
   fclose(file);
   return status;
+}
+
+int cudnn_winners_kin(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, cudnn_kin *kin, int room) {
+  char key[CUDNN_KEY], own[CUDNN_GRAPH_NAME], behind[32], *line = NULL;
+  size_t line_size = 0;
+  int count = 0;
+  cudnn_task_key(task, gpu, version, workspace_limit, key);
+  cudnn_graph_name(task, own);
+  snprintf(behind, sizeof behind, ",%zu,", workspace_limit);
+  const size_t before = strlen(key) - strlen(own) - strlen(behind);
+  const char *unreadable;
+  FILE *file = input_open(path, false, &unreadable);
+  while (file && getline(&line, &line_size, file) > 0) {
+    if (strncmp(line, key, before) != 0) continue;
+    cudnn_kin one;
+    const char *name = line + before;
+    const size_t length = strcspn(name, ",");
+    snprintf(one.graph, sizeof one.graph, "%.*s", (int)(length < CUDNN_GRAPH_NAME ? length : 0), name);
+    if (strcmp(one.graph, own) == 0 || strncmp(name + length, behind, strlen(behind)) != 0 || !read_plans(name + length + strlen(behind), &one.winners))
+      continue;
+    int at = 0;
+    while (at < count && strcmp(kin[at].graph, one.graph) != 0) at++;
+    if (at == room) continue;
+    kin[at] = one;
+    count += at == count;
+  }
+  free(line);
+  if (file) fclose(file);
+  return count;
 }
 
 int cudnn_winners_append(const char *path, const cudnn_task *task, const char *gpu, int version, size_t workspace_limit, const cudnn_winners *winners) {
