@@ -45,7 +45,7 @@ int bench_open(cudnn_bench *b, const cudnn_task *task, const conv_buffers *views
   const size_t zeros = task->zero_bias ? (size_t)task->problem->K * sizeof(float) : 0;
   if (!status && zeros) status = cudaMalloc(&b->zeros, zeros);
   if (!status && zeros) status = cudaMemset(b->zeros, 0, zeros);
-  if (!status && task_halves(task)) status = halve_bias(b);
+  if (!status && task->epilogue.bias && task_halves(task)) status = halve_bias(b); /* zeros are the same in both types */
   if (status) snprintf(error, error_size, "a stream for cuDNN: %s", cudaGetErrorString(status));
   return status ? -1 : 0;
 }

@@ -4,7 +4,6 @@
 
 #ifdef HAVE_CUDNN
 #include <stdlib.h>
-#include <string.h>
 
 bool engines_alike(const engine_facts *a, const engine_facts *b) {
   if (!a->usable || !b->usable || a->notes != b->notes || a->behavior != b->behavior || a->knobs == 0 || a->knobs != b->knobs) return false;

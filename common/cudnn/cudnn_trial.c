@@ -77,6 +77,7 @@ int cudnn_trial_open(cudnn_trial *c, trial_state *s, const buffer_sets *sets, co
   free(views);
   if (status) {
     snprintf(c->note, sizeof c->note, "%.255s", error);
+    if (status < 0) fprintf(stderr, "%s\n", error);
     return status < 0 ? -1 : 0;
   }
   const cudnn_counts *n = &c->baseline.counts;
