@@ -14,13 +14,10 @@ __global__ void add_neighbour(const float *x, float *y) {
   y[i] = line[i] + (i > 0 ? line[i - 1] : 0); /* without a __syncthreads() before it */
 }
 
+#ifdef CUDA_EMULATOR
 int main(void) {
   static float x[THREADS], y[THREADS];
   float *dx = NULL, *dy = NULL;
-#ifndef CUDA_EMULATOR
-  printf("1..1\nok 1 # SKIP on a GPU such a result is a matter of luck\n");
-  return 0;
-#endif
   for (int i = 0; i < THREADS; i++) x[i] = (float)i;
   cudaError_t error = cudaMalloc((void **)&dx, sizeof x);
   if (error == cudaSuccess) error = cudaMalloc((void **)&dy, sizeof y);
@@ -34,3 +31,9 @@ int main(void) {
   else ok(wrong == 0, "%d sums, %d of them wrong", THREADS, wrong);
   return done_testing();
 }
+#else
+int main(void) {
+  printf("1..1\nok 1 # SKIP on a GPU such a result is a matter of luck\n");
+  return 0;
+}
+#endif
