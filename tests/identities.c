@@ -115,7 +115,8 @@ static bool inner_product(const tensors *s, int64_t *sum) {
   return true;
 }
 
-/* The largest integers that leave the sums of every kernel exact; in fp16 small ones, so that results stay below 2048 too. */
+/* The largest integers that leave the sums of every kernel exact; in fp16 small ones, so that results stay below 2048 too: eight standard deviations of a sum
+ * of 2^14 products of up to 2, or of 2^17 of up to 1. */
 static int magnitude_of(const conv_step *step, const conv_problem *p, conv_dtype dtype) {
   int64_t most = 0;
   for (int i = 0; i < step->kernel_count; i++) {
@@ -127,7 +128,8 @@ static int magnitude_of(const conv_step *step, const conv_problem *p, conv_dtype
     }
   }
   const int magnitude = most ? exact_magnitude(most) : 0;
-  return dtype == DTYPE_FP16 && magnitude > 2 ? 2 : magnitude;
+  const int small = most > 1 << 14 ? 1 : 2;
+  return dtype == DTYPE_FP16 && magnitude > small ? small : magnitude;
 }
 
 /* What a kernel makes of the integers of `seed`. Returns false with the reason. */
