@@ -25,10 +25,10 @@ typedef struct setting {
   int vary;     /* how different the pictures of a digit are: digits_draw() */
   int held_out; /* batches that are never learned from */
   int every;    /* steps from one line to the next */
-  float rate;   /* goes down to 0, evenly */
+  float rate;   /* goes down to 0, evenly; at 0.2 the small network is barely stable, and the order of a sum decides where 100 steps lead */
 } setting;
 static const setting settings[] = {
-    {"small", 16, 32, 100, 1, 8, 20, 0.2f},
+    {"small", 16, 32, 100, 1, 8, 20, 0.1f},
     {"full", 64, 128, 600, 4, 16, 50, 0.2f},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
