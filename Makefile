@@ -27,7 +27,8 @@ HARNESS := $(patsubst %,$(B)/%.o,$(wildcard $(foreach r,conv cudnn files harness
 LIBRARY := $(B)/libharness.a
 step_objects = $(filter-out $(HARNESS),$(patsubst %,$(B)/%.o,$(wildcard $(call folder,$(1))/*.c $(call folder,$(1))/*.cu))) $(B)/$(call folder,$(1))/kernel_sources.c.o
 # Tests of the emulator itself make no sense on a GPU; emu_features, emu_warps and emu_half hold on both: what they prove of the emulator, a GPU does too.
-EMU_ONLY = $(if $(filter cuda,$(BACKEND)),tests/emu_api% tests/emu_failures% tests/emu_rewrite% tests/emu_aarch64% tests/emu_sms% tests/emu_tensor% tests/emu_box% tests/emu_wgmma_product% tests/emu_matrices% tests/emu_arch% tests/check_% tests/count_%)
+NEED_EMULATOR = tests/emu_api% tests/emu_failures% tests/emu_rewrite% tests/emu_aarch64% tests/emu_sms% tests/emu_tensor% tests/emu_box% tests/emu_wgmma_product% tests/emu_matrices% tests/emu_arch% tests/check_% tests/count_%
+EMU_ONLY = $(if $(filter cuda,$(BACKEND)),$(NEED_EMULATOR))
 # One program for each step: tests/identities.c and tests/plans.c with the step's table of kernels.
 STEP_TESTS = $(patsubst %,$(B)/tests/identities_%,$(filter-out 00,$(STEPS))) $(patsubst %,$(B)/tests/plans_%,$(STEPS))
 TESTS = $(patsubst %,$(B)/%,$(basename $(filter-out tests/identities.c tests/plans.c $(EMU_ONLY),$(wildcard tests/*.c tests/*.cu)))) $(STEP_TESTS)

@@ -13,12 +13,18 @@ build/nvcc/$(1)$(2)/%.cu.o: %.cu $(if $(filter 90a,$(1)),,$(if $(filter 90a,$(CH
 	$$(call say,nvcc sm_$(1) $$<)
 	$$(Q)scripts/nvcc_strict.sh $$(NVCC) -ccbin $$(CXX) $$(NVCC_FLAGS) $(if $(2),$$(QUICK)) -gencode arch=compute_$(1),code=sm_$(1) $$(call STRICT_PTXAS,$(1)) $(if $(filter 90a,$(1)),-MMD -MP -c,$(if $(filter 90a,$(CHECK_ARCHS)),,-MMD -MP) -cubin) $$< -o $$@
 endef
+# A machine with a GPU builds these tests, too.
+build/nvcc/80-quick/tests/%.cu.o: tests/%.cu
+	@mkdir -p $(@D)
+	$(call say,nvcc sm_80 $<)
+	$(Q)scripts/nvcc_strict.sh $(NVCC) -ccbin $(CXX) $(NVCC_FLAGS) $(QUICK) -gencode arch=compute_80,code=sm_80 -MMD -MP -cubin $< -o $@
 ifneq ($(NVCC),)
 $(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a),$(call quick,$(a)))))
 CHECKED := $(wildcard common/conv/*.cu common/harness/*.cu common/tools/*/*.cu [0-9][0-9]_*/*.cu [0-9][0-9]_*/tools/*/*.cu)
 # Kernels for 9.0 alone are empty elsewhere: that 80 takes them is enough.
 HOPPER_ONLY := $(shell grep -l 'only compute capability 9.0 has it' [0-9][0-9]_*/*.cu)
-NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)$(call quick,$(a))/%.o,$(if $(filter 80 90a,$(a)),$(CHECKED),$(filter-out $(HOPPER_ONLY),$(CHECKED))))) $(if $(filter 90a,$(CHECK_ARCHS)),$(patsubst %,build/nvcc/90a/%.o,$(wildcard tests/hopper_*.cu)))
+NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)$(call quick,$(a))/%.o,$(if $(filter 80 90a,$(a)),$(CHECKED),$(filter-out $(HOPPER_ONLY),$(CHECKED))))) $(if $(filter 90a,$(CHECK_ARCHS)),$(patsubst %,build/nvcc/90a/%.o,$(wildcard tests/hopper_*.cu))) \
+  $(if $(filter 80,$(CHECK_ARCHS)),$(patsubst %,build/nvcc/80-quick/%.o,$(filter-out $(NEED_EMULATOR),$(wildcard tests/*.cu))))
 endif
 nvcc-check: $(NVCC_CHECK)
 	@echo "nvcc: $(if $(NVCC),every .cu file compiled for $(addprefix sm_,$(CHECK_ARCHS)),not here: nothing compiled)"
