@@ -41,8 +41,8 @@ done
 clean 04 "planes" --suite tests/planes --kernel 04b,04c,04d,04e # 04a and 04j see the others
 clean 04 "pictures" --suite tests/pictures --kernel 04f
 clean 04 "depthwise layers in fp16" --suite tests/depthwise --dtype fp16
-clean 06 "depthwise layers" --suite tests/depthwise
-clean 06 "dense layers" --suite hopper --pass fprop
+clean 06 "depthwise layers" --suite tests/depthwise --kernel 06p,06q,06r,06u,06v,06x,06y,06z # 06b computes them as it does all others
+clean 06 "dense layers" --suite hopper --pass fprop --kernel 06c,06d,06e,06f,06g,06h,06i # 06a and 06b: by nasty, and in other orders below
 EMU_SEED=1 clean 06 "dense layers in a shuffled order" --suite tests/orders --pass fprop
 for sms in 1 132; do EMU_SEED=$((sms + 1)) EMU_SMS=$sms clean 06 "$sms multiprocessors, in other orders" --suite tests/orders --pass fprop --kernel 06f,06g,06h,06i; done
 clean 06 "dense layers, the filters' gradient" --suite hopper --pass wgrad

@@ -5,9 +5,9 @@
 
 #include "common/emu/check/check.h"
 
-enum { KEPT = 4, MOST_GROUPS_KEPT = 1 << 20 };
-static emu_shadow kept[KEPT]; /* all zeros but for `who` */
-static size_t next_kept;
+enum { KEPT = 16, MOST_GROUPS_KEPT = 1 << 20, MOST_OF_ALL = 4 * MOST_GROUPS_KEPT };
+static emu_shadow kept[KEPT]; /* all zeros but for `who`; the oldest next */
+static size_t next_kept, groups_kept;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Groups that there are pages for: where they are kept, enough for the next of about that size. */
@@ -23,7 +23,7 @@ static bool take_kept(emu_shadow *s) {
   pthread_mutex_lock(&lock);
   for (int i = 0; i < KEPT && !found; i++) {
     found = kept[i].state != NULL && room_for(&kept[i]) == room_for(s);
-    if (found) s->state = kept[i].state, s->seen = kept[i].seen, s->who = kept[i].who, kept[i].state = NULL;
+    if (found) s->state = kept[i].state, s->seen = kept[i].seen, s->who = kept[i].who, kept[i].state = NULL, groups_kept -= room_for(s);
   }
   pthread_mutex_unlock(&lock);
   return found;
@@ -36,13 +36,25 @@ static void drop(const emu_shadow *s) {
   if (s->who != NULL) munmap(s->who, 3 * groups * sizeof *s->who);
 }
 
+/* A page that is read before it is written costs two faults, and the second one every core: it takes the page of zeros away from all. */
+static void make_present(void *memory, size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  if (bytes <= MOST_GROUPS_KEPT * sizeof(uint64_t)) madvise(memory, bytes, MADV_POPULATE_WRITE);
+#else
+  (void)memory, (void)bytes;
+#endif
+}
+
 bool emu_pages_take(emu_shadow *s) {
   if (take_kept(s)) return true;
   const size_t groups = room_for(s);
   s->state = emu_pages(groups);
   s->seen = emu_pages(3 * groups * sizeof *s->seen);
   s->who = emu_pages(3 * groups * sizeof *s->who);
-  if (s->state != NULL && s->seen != NULL && s->who != NULL) return true;
+  if (s->state != NULL && s->seen != NULL && s->who != NULL) {
+    make_present(s->state, groups), make_present(s->seen, groups * sizeof *s->seen);
+    return true;
+  }
   drop(s);
   return false;
 }
@@ -55,9 +67,13 @@ void emu_pages_give(const emu_shadow *s) {
   memset(s->state, 0, emu_groups(s));
   memset(s->seen, 0, (*s->has_halves ? emu_entries(s) : emu_groups(s)) * sizeof *s->seen);
   pthread_mutex_lock(&lock);
-  emu_shadow *k = &kept[next_kept++ % KEPT];
-  const emu_shadow oldest = *k;
-  *k = *s;
+  groups_kept += room_for(s);
+  for (int i = 0; i < KEPT && (i == 0 || groups_kept > MOST_OF_ALL); i++) { /* room for this one: the oldest go */
+    emu_shadow *oldest = &kept[(next_kept + i) % KEPT];
+    if (oldest->state == NULL) continue;
+    drop(oldest);
+    groups_kept -= room_for(oldest), oldest->state = NULL;
+  }
+  kept[next_kept++ % KEPT] = *s;
   pthread_mutex_unlock(&lock);
-  if (oldest.state != NULL) drop(&oldest);
 }
