@@ -6,7 +6,7 @@
 #include "common/emu/check/check.h"
 
 enum { KEPT = 16, MOST_GROUPS_KEPT = 1 << 20, MOST_OF_ALL = 4 * MOST_GROUPS_KEPT };
-static emu_shadow kept[KEPT]; /* all zeros but for `who`; the oldest next */
+static emu_shadow kept[KEPT]; /* all zeros but for `who`; the oldest stands at next_kept */
 static size_t next_kept, groups_kept;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -39,7 +39,7 @@ static void drop(const emu_shadow *s) {
 /* A page that is read before it is written costs two faults, and the second one every core: it takes the page of zeros away from all. */
 static void make_present(void *memory, size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
-  if (bytes <= MOST_GROUPS_KEPT * sizeof(uint64_t)) madvise(memory, bytes, MADV_POPULATE_WRITE);
+  madvise(memory, bytes, MADV_POPULATE_WRITE);
 #else
   (void)memory, (void)bytes;
 #endif
@@ -52,7 +52,7 @@ bool emu_pages_take(emu_shadow *s) {
   s->seen = emu_pages(3 * groups * sizeof *s->seen);
   s->who = emu_pages(3 * groups * sizeof *s->who);
   if (s->state != NULL && s->seen != NULL && s->who != NULL) {
-    make_present(s->state, groups), make_present(s->seen, groups * sizeof *s->seen);
+    if (groups <= MOST_GROUPS_KEPT) make_present(s->state, groups), make_present(s->seen, groups * sizeof *s->seen);
     return true;
   }
   drop(s);
