@@ -5,7 +5,7 @@ extern const kernel_source sources_05[]; /* written when the step is built */
 extern const conv_kernel im2col_fprop, implicit_fprop, register_tile_fprop, table_fprop, pipelined_fprop, split_fprop, stream_fprop, col2im_dgrad,
     classes_dgrad, few_dgrad, pixels_wgrad;
 extern const conv_kernel winograd_fprop, winograd_dgrad, winograd4_fprop, winograd4_dgrad, winograd_wgrad;
-extern const conv_kernel few_groups_fprop, few_groups_dgrad, few_groups_wgrad, cells_dgrad;
+extern const conv_kernel few_groups_fprop, few_groups_dgrad, few_groups_wgrad, cells_dgrad, turned_dgrad;
 
 extern bool stream_pays(const conv_problem *p, int multiprocessors);
 
@@ -48,10 +48,10 @@ static bool stays(const conv_problem *p, conv_pass pass, const conv_device *devi
   return stream_pays(p, device->sm_count);
 }
 
-static const conv_kernel *const kernels[] = {&im2col_fprop,   &implicit_fprop,   &register_tile_fprop, &table_fprop,      &pipelined_fprop,
-                                             &split_fprop,    &stream_fprop,     &col2im_dgrad,        &classes_dgrad,    &few_dgrad,
-                                             &pixels_wgrad,   &winograd_fprop,   &winograd_dgrad,      &winograd4_fprop,  &winograd4_dgrad,
-                                             &winograd_wgrad, &few_groups_fprop, &few_groups_dgrad,    &few_groups_wgrad, &cells_dgrad};
+static const conv_kernel *const kernels[] = {&im2col_fprop,     &implicit_fprop,  &register_tile_fprop, &table_fprop,    &pipelined_fprop,  &split_fprop,
+                                             &stream_fprop,     &col2im_dgrad,    &classes_dgrad,       &few_dgrad,      &pixels_wgrad,     &winograd_fprop,
+                                             &winograd_dgrad,   &winograd4_fprop, &winograd4_dgrad,     &winograd_wgrad, &few_groups_fprop, &few_groups_dgrad,
+                                             &few_groups_wgrad, &cells_dgrad,     &turned_dgrad};
 static const conv_choice rule[] = {
     {&few_groups_fprop, few_pay, "3x3, at most 256 channels x filters (of a group), 4 channels or more or groups"},
     {&winograd4_fprop, winograd_pays, "3x3, channels x filters of a group at least 16 times channels + filters, random data"},

@@ -1,6 +1,6 @@
 #!/usr/bin/env perl
 # Which source is a result of? A kernel's hash is over its file (02a: 02_*/a_*) and every header of this repository that it includes, directly or
-# not. The emulator's own headers (common/emu/) do not count, so both backends have the same hash. common/harness/sources.h has it in a program.
+# not, and of other kernels of its step that it launches. The emulator's own headers (common/emu/) do not count, so both backends have the same hash. common/harness/sources.h has it in a program.
 # usage: scripts/sources.pl hash FILE ...      a line for each: the hash, the file
 #        scripts/sources.pl files FILE ...     what goes into the hashes, a file a line
 #        scripts/sources.pl table FOLDER       a step's kernels as a C table
@@ -30,6 +30,10 @@ sub collect {
     for my $name ($seen->{$path} =~ /^[ \t]*#[ \t]*include[ \t]*"([^"]+)"/mg) {
         my ($found) = grep { -f } (defined $folder ? "$folder$name" : ()), $name;
         collect($found, $seen) if defined $found;
+    }
+    for my $name (map { split /,\s*/ } $seen->{$path} =~ /^extern "C" const conv_kernel ([\w, ]+);/mg) { # kernels of other files that it launches
+        next if $seen->{$path} =~ /_ROW\($name,/;
+        collect($_, $seen) for grep { slurp($_) =~ /_ROW\($name,/ } glob "$folder*.cu";
     }
 }
 
