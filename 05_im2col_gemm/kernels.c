@@ -7,7 +7,7 @@ extern const conv_kernel im2col_fprop, implicit_fprop, register_tile_fprop, tabl
 extern const conv_kernel winograd_fprop, winograd_dgrad, winograd4_fprop, winograd4_dgrad, winograd_wgrad;
 extern const conv_kernel few_groups_fprop, few_groups_dgrad, few_groups_wgrad, cells_dgrad, turned_dgrad;
 
-extern bool stream_pays(const conv_problem *p, int multiprocessors);
+extern bool stream_pays(const conv_problem *p, int multiprocessors), turning_pays(const conv_problem *p, int multiprocessors);
 
 /* Products of channels and filters for each number that a patch's transforms read or write: patches with enough of them are worth their transforms. 32 for 64 to 64. */
 static double products_a_number(const conv_problem *p) {
@@ -48,6 +48,12 @@ static bool stays(const conv_problem *p, conv_pass pass, const conv_device *devi
   return stream_pays(p, device->sm_count);
 }
 
+/* Filters turned, and then forward. */
+static bool turns(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)pass, (void)random;
+  return turning_pays(p, device->sm_count);
+}
+
 static const conv_kernel *const kernels[] = {&im2col_fprop,     &implicit_fprop,  &register_tile_fprop, &table_fprop,    &pipelined_fprop,  &split_fprop,
                                              &stream_fprop,     &col2im_dgrad,    &classes_dgrad,       &few_dgrad,      &pixels_wgrad,     &winograd_fprop,
                                              &winograd_dgrad,   &winograd4_fprop, &winograd4_dgrad,     &winograd_wgrad, &few_groups_fprop, &few_groups_dgrad,
@@ -62,6 +68,7 @@ static const conv_choice rule[] = {
     {&cells_dgrad, cells_pay, "3x3, stride 2, groups of at most 1024"},
     {&winograd4_dgrad, winograd_pays, "3x3, channels x filters of a group at least 16 times channels + filters, random data"},
     {&few_dgrad, NULL, "at most 4 channels a group"},
+    {&turned_dgrad, turns, "stride 1, unless 05f would store whole tiles of images of no multiple of 4 pixels"},
     {&classes_dgrad, NULL, "else"},
     {&col2im_dgrad, NULL, "where 05i cannot"},
     {&few_groups_wgrad, few_pay, "3x3, at most 256 channels x filters (of a group)"},

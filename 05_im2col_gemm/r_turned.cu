@@ -9,7 +9,7 @@
  *           every element up, for every tile and slice anew. Filters are small. Turn them once, in a launch of their own, and what is left is forward word for word:
  *           05f, or 05g where that pays (stream_pays()), with their vectorized copies of 1 x 1 layers, and nothing to write but a plan.
  * Change:   against 05i no kernel but turn_kernel; dy takes the place of x, dx that of y.
- * Price:    the filters are read and written once more, and a launch: some 2 us, and 8 MB of filters 4 us. A layer of a few microseconds does not earn them.
+ * Price:    the filters are read and written once more, and a launch: some 2 us, and 8 MB of filters 5 us.
  * Expect:   the forward time of the layer with C and K exchanged, and the turning: 7 x 1, 192 to 192 channels, 17 x 17 pixels, 16 images 66 + 2 us (05i: 72);
  *           5 x 5, 48 to 64, 35 x 35 79 + 2 (108); 1 x 1, 256 to 1024, 14 x 14 81 + 2 (104).
  * Sizes:    as 05f's; the stride is 1, and no padding exceeds the filter's reach.
@@ -17,34 +17,44 @@
 #include <cuda_runtime.h>
 
 #include "05_im2col_gemm/rows.h"
+#include "05_im2col_gemm/split.h"
 
-enum { TURN_THREADS = 256, TURN_C = 8 };
+enum { TURN_THREADS = 256, TURN_K = 32 };
 
-/* turned[C][K / groups][R * S], taps last to first. A thread: one filter's tap, of TURN_C channels of a group. Neighbours write neighbours; what they read lies
- * `group_c * taps` apart, but those channels are next to each other: together they want whole sectors. */
-__global__ void __launch_bounds__(TURN_THREADS) turn_kernel(int group_c, int group_k, int taps, const float *__restrict__ w, float *__restrict__ turned) {
-  const int across = (group_k * taps + TURN_THREADS - 1) / TURN_THREADS, down = (group_c + TURN_C - 1) / TURN_C; /* blocks of a group */
-  const int element = blockIdx.x % across * TURN_THREADS + threadIdx.x, k = element / taps, tap = element % taps;
-  const int first_c = blockIdx.x / across % down * TURN_C, group = blockIdx.x / across / down;
-  if (k >= group_k) return;
-  const float *from = w + ((group * group_k + k) * group_c + first_c) * taps + taps - 1 - tap;
-  float *to = turned + (group * group_c + first_c) * group_k * taps + element;
-#pragma unroll
-  for (int c = 0; c < TURN_C; c++)
-    if (first_c + c < group_c) to[c * group_k * taps] = from[c * taps];
+/* turned[C][K / groups][R * S], taps last to first. A block: TURN_K filters, `channels` channels of a group, which change places in shared memory: neighbours read
+ * neighbours of a filter, and write neighbours of a turned one. */
+__global__ void __launch_bounds__(TURN_THREADS)
+    turn_kernel(int group_c, int group_k, int taps, int channels, const float *__restrict__ w, float *__restrict__ turned) {
+  extern __shared__ float shared[]; /* [TURN_K][a row, and one more: 32 filters lie in 32 banks] */
+  const int row = channels * taps, pitch = row + 1, down = (group_c + channels - 1) / channels, across = (group_k + TURN_K - 1) / TURN_K;
+  const int first_k = blockIdx.x % across * TURN_K, first_c = blockIdx.x / across % down * channels, group = blockIdx.x / across / down;
+  const float *from = w + ((group * group_k + first_k) * group_c + first_c) * taps;
+  float *to = turned + ((group * group_c + first_c) * group_k + first_k) * taps;
+#pragma unroll 4
+  for (int i = threadIdx.x; i < TURN_K * row; i += TURN_THREADS) {
+    const int k = i / row, element = i % row;
+    if (first_k + k < group_k && first_c + element / taps < group_c) shared[k * pitch + element] = from[k * group_c * taps + element];
+  }
+  __syncthreads();
+#pragma unroll 4
+  for (int i = threadIdx.x; i < row * TURN_K; i += TURN_THREADS) {
+    const int c = i / (TURN_K * taps), element = i % (TURN_K * taps), k = element / taps, tap = element % taps;
+    if (first_k + k < group_k && first_c + c < group_c) to[c * group_k * taps + element] = shared[k * pitch + c * taps + taps - 1 - tap];
+  }
 }
 
 /* ---------------------------------------------------------------- host */
 
 extern "C" const conv_kernel split_fprop, stream_fprop;
-extern "C" bool stream_pays(const conv_problem *p, int multiprocessors);
+extern "C" bool stream_pays(const conv_problem *p, int multiprocessors), turning_pays(const conv_problem *p, int multiprocessors);
+extern const cut_kernel split_cuts;
 
 typedef struct turned_plan {
   alignas(128) unsigned char forward[1024]; /* what the forward kernel's plan() left; first, where its launch() looks for it */
   const conv_kernel *kernel;
   conv_problem problem; /* as it sees it */
   size_t filter_bytes;  /* of the workspace; the rest is the forward kernel's */
-  int blocks;           /* of turn_kernel */
+  int channels, blocks; /* of turn_kernel: of a block; and blocks */
 } turned_plan;
 
 /* dy as x, dx as y. */
@@ -55,6 +65,14 @@ static conv_problem forward_problem(const conv_problem *p) {
   f.pad_top = reach_h - p->pad_top, f.pad_bottom = reach_h - p->pad_bottom;
   f.pad_left = reach_w - p->pad_left, f.pad_right = reach_w - p->pad_right;
   return f;
+}
+
+/* Whether it takes less time than 05i. Where 05f does not slice, images of no multiple of four pixels are stored an element at a time, and 05i has store_class() for that. */
+bool turning_pays(const conv_problem *p, int multiprocessors) {
+  const conv_problem f = forward_problem(p);
+  if (f.P * f.Q % 4 == 0 || stream_pays(&f, multiprocessors)) return true;
+  const matrix_product product = split_cuts.product(&f);
+  return split_for(&product, multiprocessors, &h200_prices).slices > 1;
 }
 
 static const char *plan_dgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
@@ -74,7 +92,8 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
   turned_plan *mine = plan_data<turned_plan>(plan);
   mine->kernel = kernel, mine->problem = f;
   mine->filter_bytes = ((size_t)problem_w_count(p) * sizeof(float) + 511) / 512 * 512;
-  mine->blocks = (group_k * taps + TURN_THREADS - 1) / TURN_THREADS * ((group_c + TURN_C - 1) / TURN_C) * p->groups;
+  mine->channels = taps < 32 ? 32 / taps : 1;
+  mine->blocks = (group_k + TURN_K - 1) / TURN_K * ((group_c + mine->channels - 1) / mine->channels) * p->groups;
   plan->workspace_bytes += mine->filter_bytes;
   return NULL;
 }
@@ -83,7 +102,9 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   const conv_problem *p = &plan->operation.problem;
   const turned_plan *mine = plan_data<turned_plan>(plan);
   float *turned = (float *)b->workspace;
-  turn_kernel<<<mine->blocks, TURN_THREADS, 0, stream>>>(p->C / p->groups, p->K / p->groups, p->R * p->S, (const float *)b->w, turned);
+  const int group_c = p->C / p->groups, group_k = p->K / p->groups, taps = p->R * p->S;
+  const size_t shared = (size_t)(TURN_K * (mine->channels * taps + 1)) * sizeof(float);
+  turn_kernel<<<mine->blocks, TURN_THREADS, shared, stream>>>(group_c, group_k, taps, mine->channels, (const float *)b->w, turned);
   conv_plan forward = *plan;
   forward.operation.problem = mine->problem, forward.operation.pass = PASS_FPROP;
   conv_buffers buffers = *b;
