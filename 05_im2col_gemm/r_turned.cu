@@ -19,28 +19,20 @@
 #include "05_im2col_gemm/rows.h"
 #include "05_im2col_gemm/split.h"
 
-enum { TURN_THREADS = 256, TURN_K = 32 };
+enum { TURN_THREADS = 256, TURN_C = 8 };
 
-/* turned[C][K / groups][R * S], taps last to first. A block: TURN_K filters, `channels` channels of a group, which change places in shared memory: neighbours read
- * neighbours of a filter, and write neighbours of a turned one. */
-__global__ void __launch_bounds__(TURN_THREADS)
-    turn_kernel(int group_c, int group_k, int taps, int channels, const float *__restrict__ w, float *__restrict__ turned) {
-  extern __shared__ float shared[]; /* [TURN_K][a row, and one more: 32 filters lie in 32 banks] */
-  const int row = channels * taps, pitch = row + 1, down = (group_c + channels - 1) / channels, across = (group_k + TURN_K - 1) / TURN_K;
-  const int first_k = blockIdx.x % across * TURN_K, first_c = blockIdx.x / across % down * channels, group = blockIdx.x / across / down;
-  const float *from = w + ((group * group_k + first_k) * group_c + first_c) * taps;
-  float *to = turned + ((group * group_c + first_c) * group_k + first_k) * taps;
-#pragma unroll 4
-  for (int i = threadIdx.x; i < TURN_K * row; i += TURN_THREADS) {
-    const int k = i / row, element = i % row;
-    if (first_k + k < group_k && first_c + element / taps < group_c) shared[k * pitch + element] = from[k * group_c * taps + element];
-  }
-  __syncthreads();
-#pragma unroll 4
-  for (int i = threadIdx.x; i < row * TURN_K; i += TURN_THREADS) {
-    const int c = i / (TURN_K * taps), element = i % (TURN_K * taps), k = element / taps, tap = element % taps;
-    if (first_k + k < group_k && first_c + c < group_c) to[c * group_k * taps + element] = shared[k * pitch + c * taps + taps - 1 - tap];
-  }
+/* turned[C][K / groups][R * S], taps last to first. A thread: one filter's tap, of TURN_C channels of a group. Neighbours write neighbours; what they read lies
+ * `group_c * taps` apart, but those channels are next to each other: together they want whole sectors. */
+__global__ void __launch_bounds__(TURN_THREADS) turn_kernel(int group_c, int group_k, int taps, const float *__restrict__ w, float *__restrict__ turned) {
+  const int across = (group_k * taps + TURN_THREADS - 1) / TURN_THREADS, down = (group_c + TURN_C - 1) / TURN_C; /* blocks of a group */
+  const int element = blockIdx.x % across * TURN_THREADS + threadIdx.x, k = element / taps, tap = element % taps;
+  const int first_c = blockIdx.x / across % down * TURN_C, group = blockIdx.x / across / down;
+  if (k >= group_k) return;
+  const float *from = w + ((group * group_k + k) * group_c + first_c) * taps + taps - 1 - tap;
+  float *to = turned + (group * group_c + first_c) * group_k * taps + element;
+#pragma unroll
+  for (int c = 0; c < TURN_C; c++)
+    if (first_c + c < group_c) to[c * group_k * taps] = from[c * taps];
 }
 
 /* ---------------------------------------------------------------- host */
@@ -54,7 +46,7 @@ typedef struct turned_plan {
   const conv_kernel *kernel;
   conv_problem problem; /* as it sees it */
   size_t filter_bytes;  /* of the workspace; the rest is the forward kernel's */
-  int channels, blocks; /* of turn_kernel: of a block; and blocks */
+  int blocks;           /* of turn_kernel */
 } turned_plan;
 
 /* dy as x, dx as y. */
@@ -92,8 +84,7 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
   turned_plan *mine = plan_data<turned_plan>(plan);
   mine->kernel = kernel, mine->problem = f;
   mine->filter_bytes = ((size_t)problem_w_count(p) * sizeof(float) + 511) / 512 * 512;
-  mine->channels = taps < 32 ? 32 / taps : 1;
-  mine->blocks = (group_k + TURN_K - 1) / TURN_K * ((group_c + mine->channels - 1) / mine->channels) * p->groups;
+  mine->blocks = (group_k * taps + TURN_THREADS - 1) / TURN_THREADS * ((group_c + TURN_C - 1) / TURN_C) * p->groups;
   plan->workspace_bytes += mine->filter_bytes;
   return NULL;
 }
@@ -102,9 +93,7 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   const conv_problem *p = &plan->operation.problem;
   const turned_plan *mine = plan_data<turned_plan>(plan);
   float *turned = (float *)b->workspace;
-  const int group_c = p->C / p->groups, group_k = p->K / p->groups, taps = p->R * p->S;
-  const size_t shared = (size_t)(TURN_K * (mine->channels * taps + 1)) * sizeof(float);
-  turn_kernel<<<mine->blocks, TURN_THREADS, shared, stream>>>(group_c, group_k, taps, mine->channels, (const float *)b->w, turned);
+  turn_kernel<<<mine->blocks, TURN_THREADS, 0, stream>>>(p->C / p->groups, p->K / p->groups, p->R * p->S, (const float *)b->w, turned);
   conv_plan forward = *plan;
   forward.operation.problem = mine->problem, forward.operation.pass = PASS_FPROP;
   conv_buffers buffers = *b;

@@ -121,47 +121,31 @@ static __device__ __forceinline__ void widen_tiles(const window_cut &t, const pl
   const ptx_shared box = at.boxes + me * box_bytes;
   slot s = {0, 0};
   unsigned parity = 0;
-  int i = blockIdx.x, turn = 0, piece = first_piece(me, 0, pieces);
-  bool there = false;        /* tile i's pixels */
-  ptx_shared by = 0, of = 0; /* filters and pixels of the product */
-  float sum[1][N / 2];
-  const auto next_tile = [&] { i += gridDim.x, turn++, s = next_slot(s, BETWEEN), piece = first_piece(me, turn, pieces), there = false; };
-  const auto find = [&] { /* the next product's pixels; false: there is none */
-                          for (; i < t.tiles; next_tile()) {
-                            if (!there) ptx_mbarrier_wait(at.pixels.full + 8 * s.stage, s.parity), there = true;
-                            if (piece < pieces) return by = at.next_filters + piece * TAP, of = at.between + s.stage * box_bytes, true;
-                            if (first_lane) ptx_mbarrier_arrive(at.pixels.empty + 8 * s.stage); /* all of this tile is the other's */
-                          }
-                          piece = 0;
-                          return false;
-  };
+  int turn = 0;
   ptx_mbarrier_wait(at.next_there, 0);
-  bool more = find();
-  if (!more) return;
-  multiply<true>(sum, by, of);
-  for (; more; parity ^= 1) {
+  for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, turn++, s = next_slot(s, BETWEEN)) {
     const tile_at to = tile_number(t, i);
-    const int first_k = piece * WGMMA_M;
-    const channel_pair c = channels_of(f, first_k, second_k);
-    if (stores) ptx_bulk_wait_read<0>(); /* the box is on its way no more */
-    ptx_wgmma_wait<0>();
-    if ((piece += WIDENERS) >= pieces) {
-      if (first_lane) ptx_mbarrier_arrive(at.pixels.empty + 8 * s.stage); /* this warp reads what lies between no more */
-      next_tile();
+    int piece = first_piece(me, turn, pieces);
+    ptx_mbarrier_wait(at.pixels.full + 8 * s.stage, s.parity);
+    if (piece >= pieces && first_lane) ptx_mbarrier_arrive(at.pixels.empty + 8 * s.stage); /* all of this tile is the other's */
+    for (; piece < pieces; piece += WIDENERS, parity ^= 1) {
+      const channel_pair c = channels_of(f, piece * WGMMA_M, second_k);
+      float sum[1][N / 2];
+      multiply<true>(sum, at.next_filters + piece * TAP, at.between + s.stage * box_bytes);
+      if (stores) ptx_bulk_wait_read<0>(); /* the box is on its way no more */
+      ptx_wgmma_wait<0>();
+      if (first_lane && piece + WIDENERS >= pieces) ptx_mbarrier_arrive(at.pixels.empty + 8 * s.stage); /* this warp reads what lies between no more */
+      if (f.residual) ptx_mbarrier_wait(at.box.full + 8 * me, parity);
+      ptx_bar_sync(1 + WINDOWS + me, THREADS);
+      put_finished<N, false>(sum[0], c, f, box);
+      ptx_fence_proxy_async();
+      ptx_bar_sync(1 + WINDOWS + me, THREADS); /* the box is there */
+      if (!stores) continue;
+      ptx_tensor_store(results, {piece * WGMMA_M, 0, to.row, to.n}, box);
+      ptx_bulk_commit();
+      if (f.residual) ptx_bulk_wait_read<0>(), ptx_mbarrier_arrive(at.box.empty + 8 * me);
     }
-    if (f.residual) ptx_mbarrier_wait(at.box.full + 8 * me, parity);
-    ptx_bar_sync(1 + WINDOWS + me, THREADS);
-    put_finished<N, false>(sum[0], c, f, box);
-    more = find();
-    multiply<true>(sum, by, of); /* under way while these results leave; the last is for nobody */
-    ptx_fence_proxy_async();
-    ptx_bar_sync(1 + WINDOWS + me, THREADS); /* the box is there */
-    if (!stores) continue;
-    ptx_tensor_store(results, {first_k, 0, to.row, to.n}, box);
-    ptx_bulk_commit();
-    if (f.residual) ptx_bulk_wait_read<0>(), ptx_mbarrier_arrive(at.box.empty + 8 * me);
   }
-  ptx_wgmma_wait<0>();
   if (stores) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
 }
 

@@ -14,15 +14,13 @@
  * Chain:    fprop, three operations: 1 x 1; 3 x 3 with stride 1 and padding 1; 1 x 1. At most 64 channels between, rows of 14 to 56 pixels, filters of the 1 x 1 that fit.
  *           Activations without exponentials. Layout: NHWC, filters KRSC, fp16 with fp32 sums; channels: multiples of 8. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "07_fusion/finish.cuh"
 #include "07_fusion/rows.cuh"
 #include "common/harness/chain.h"
 #include "common/harness/launch.h"
-#include "common/ptx/policy.cuh"
 
-static constexpr int LAYERS = 3, BLOCK = (1 + LAYERS) * THREADS, TAP = WGMMA_M * ROW /* bytes of a tap's filters */, BOXES = 3, MOST_STAGES = 6;
+static constexpr int LAYERS = 3, BLOCK = (1 + LAYERS) * THREADS, TAP = WGMMA_M * ROW /* bytes of a tap's filters */, BOXES = 3, MOST_STAGES = 2;
 
 /* Shared memory, and who hands on what: barriers of a ring each. */
 typedef struct places {
@@ -35,7 +33,6 @@ template <int N>
 static __device__ __forceinline__ void ask(const strips &t, const places &at, int warp, bool residual, const CUtensorMap *x, const CUtensorMap *reduce,
                                            const CUtensorMap *expand, const CUtensorMap *residuals) {
   constexpr int BOX = ROWS * N * ROW;
-  const ptx_policy keep = ptx_policy_keep(), drop = ptx_policy_drop();
   slot s = {0, 0};
   if (warp == 0) {
     ptx_mbarrier_arrive_expect_tx(at.filters_there, (t.chunks + t.pieces) * TAP);
@@ -48,15 +45,13 @@ static __device__ __forceinline__ void ask(const strips &t, const places &at, in
       for (int c = 0; c < t.chunks; c++, s = next_slot(s, t.stages)) {
         ptx_mbarrier_wait(at.x.empty + 8 * s.stage, s.parity ^ 1);
         ptx_mbarrier_arrive_expect_tx(at.x.full + 8 * s.stage, BOX);
-        if (t.hints & 2) ptx_tensor_load_policy(at.stages + s.stage * BOX, x, {c * BK, 0, step * ROWS + 1, of.n}, at.x.full + 8 * s.stage, keep);
-        else ptx_tensor_load(at.stages + s.stage * BOX, x, {c * BK, 0, step * ROWS + 1, of.n}, at.x.full + 8 * s.stage);
+        ptx_tensor_load(at.stages + s.stage * BOX, x, {c * BK, 0, step * ROWS + 1, of.n}, at.x.full + 8 * s.stage);
       }
     for (int step = of.first; step < of.end && warp == 1 && residual; step++)
       for (int c = 0; c < t.pieces; c++, s = next_slot(s, BOXES)) {
         ptx_mbarrier_wait(at.box.empty + 8 * s.stage, s.parity ^ 1);
         ptx_mbarrier_arrive_expect_tx(at.box.full + 8 * s.stage, BOX);
-        if (t.hints & 4) ptx_tensor_load_policy(at.boxes + s.stage * BOX, residuals, {c * WGMMA_M, 0, step * ROWS, of.n}, at.box.full + 8 * s.stage, drop);
-        else ptx_tensor_load(at.boxes + s.stage * BOX, residuals, {c * WGMMA_M, 0, step * ROWS, of.n}, at.box.full + 8 * s.stage);
+        ptx_tensor_load(at.boxes + s.stage * BOX, residuals, {c * WGMMA_M, 0, step * ROWS, of.n}, at.box.full + 8 * s.stage);
       }
   }
 }
@@ -129,7 +124,6 @@ template <int N> static __device__ __forceinline__ void convolve_rows(const stri
 template <int N> static __device__ __forceinline__ void expand_rows(const strips &t, const places &at, const finish &f, const CUtensorMap *results) {
   constexpr int BOX = ROWS * N * ROW;
   const bool tells = threadIdx.x % THREADS == 0;
-  const ptx_policy drop = ptx_policy_drop();
   slot s = {0, 0};
   unsigned parity = 0;
   int count = 0; /* of boxes */
@@ -151,8 +145,7 @@ template <int N> static __device__ __forceinline__ void expand_rows(const strips
         ptx_fence_proxy_async();
         ptx_bar_sync(4, THREADS); /* the box is there */
         if (tells) {
-          if (t.hints & 1) ptx_tensor_store_policy(results, {piece * WGMMA_M, 0, step * ROWS, of.n}, at.boxes + s.stage * BOX, drop);
-          else ptx_tensor_store(results, {piece * WGMMA_M, 0, step * ROWS, of.n}, at.boxes + s.stage * BOX);
+          ptx_tensor_store(results, {piece * WGMMA_M, 0, step * ROWS, of.n}, at.boxes + s.stage * BOX);
           ptx_bulk_commit();
           if (f.residual && count > 0) {
             ptx_bulk_wait_read<1>(); /* the box before has left */
@@ -268,8 +261,6 @@ static const char *plan_bottleneck(const conv_chain *chain, const conv_device *d
   const int64_t fit = ((int64_t)device->shared_per_block - 1024 - others) / box;
   if (fit < 2) return "filters and two stages do not fit in shared memory";
   t->stages = fit > MOST_STAGES ? MOST_STAGES : (int)fit;
-  t->hints = getenv("HINTS") ? atoi(getenv("HINTS")) : 0;
-  if (getenv("STAGES")) t->stages = atoi(getenv("STAGES")) < t->stages ? atoi(getenv("STAGES")) : t->stages;
   choose_strips(a->N, device->sm_count, t);
   for (int i = 0; i < LAYERS; i++) mine->epilogue[i] = chain->operation[i].epilogue;
   mine->shared = (int)others + t->stages * box, mine->blocks = t->count < device->sm_count ? t->count : device->sm_count;

@@ -10,8 +10,7 @@
  * Diagonal: eight channels of 16 pixels times a tap's filters, on the diagonal of a matrix of 8 x 8: of one mma.sync an eighth counts, which is still less than FMAs, conversions and the
  *           bytes' way to each thread.
  * Roles:    a warpgroup for the copy engine: x; filters; residuals. One multiplies, up to 192 filters; with up to 64 channels and filters two, a tile each in turn. Twelve warps make operands: a task is 16 channels of 64 pixels, four are a chunk,
- *           and tasks go round. So a chain of many channels is as fast as twelve warps are, not as one warp is. A chunk that is not full has fewer tasks, and the next chunk's go to whose turn it is then;
- *           up to 32 channels half of the pixels are a task.
+ *           and tasks go round. So a chain of many channels is as fast as twelve warps are, not as one warp is.
  * Expect:   (before this version ran) a task 1500 clocks, a chunk of 64 channels and pixels 500: 56 x 56, 144 channels to 24, 64 images: 30 us, where the bytes need 16; 7 x 7, 960 to 160: 12.
  * Chain:    fprop, two operations: depthwise 3 x 3 with stride 1 or 2; 1 x 1 with up to 384 filters. For every 192 filters (fewer, where tiles are few) the first is computed once more.
  *           Activations without exponentials. Layout: NHWC, filters KRSC, fp16 with fp32 sums; channels: multiples of 8. */
@@ -22,16 +21,20 @@
 #include "common/harness/launch.h"
 
 static constexpr int WORKERS = 12 /* warps that make operands */, TAP = WGMMA_M * ROW;
-static constexpr int TASKS = BK / SIDE /* of a chunk */, UNITS = 2 /* of a task */;
-static constexpr int OPERAND = PIXELS * ROW, OPERANDS = 4, LEAST_STAGES = 3, MOST_STAGES = 6, MOST_OF_FILTERS = 16, MOST_FILTERS = 384;
+static constexpr int TASKS = BK / SIDE /* of a chunk */, UNITS = 2 /* of a task */, AHEAD = WORKERS / TASKS /* steps from a worker's task to its next */;
+static constexpr int OPERAND = PIXELS * ROW, OPERANDS = 4, MOST_STAGES = 2 * AHEAD, MOST_OF_FILTERS = 16, MOST_FILTERS = 384;
 
 /* Threads, with so many warpgroups that multiply. */
 static __host__ __device__ constexpr int threads(int multipliers) { return (1 + multipliers) * THREADS + WORKERS * 32; }
 
+static_assert(AHEAD * TASKS == WORKERS && AHEAD < OPERANDS, "");
+/* A worker asks a barrier for the parity of a round, so it must know that the round before is over. A stage of x was its own in that round, if there are AHEAD stages or twice as many (copies may
+ * come in another order than they were asked for). An operand's round before is: it waited for the operand AHEAD steps earlier, and operands are given back in order. */
+
 /* A tile: rows x columns pixels of an image and a part of the filters; its halo tile has wide x high pixels. */
 typedef struct tile_cut {
-  divisor parts, by_q, by_p, chunks;
-  int rows, columns, wide, high, tiles, stages, stage /* bytes of x */, of_filters /* stages */;
+  divisor parts, by_q, by_p, chunks, stages;
+  int rows, columns, wide, high, tiles, stage /* bytes of x */, of_filters /* stages */;
   bool resident; /* of filters: all chunks' stay */
 } tile_cut;
 
@@ -54,7 +57,7 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
   extern __shared__ __align__(1024) unsigned char shared[]; /* operands, a box for each 64 filters of each multiplier, filters, x, the table */
   __shared__ unsigned long long barriers[2 * (MOST_STAGES + MOST_OF_FILTERS + OPERANDS + TURNS) + 1];
   const int role = uniform(threadIdx.x / THREADS), of_boxes = OPERANDS * OPERAND, of_w = of_boxes + TURNS * M * OPERAND, of_x = of_w + t.of_filters * M * TAP;
-  unsigned char *const table = shared + of_x + t.stages * t.stage;
+  unsigned char *const table = shared + of_x + t.stages.by * t.stage;
   const ptx_shared at = ptx_shared_address(shared), b = ptx_shared_address(barriers);
   const ring x = {b, b + 8 * MOST_STAGES}, operands = {b + 16 * MOST_STAGES, b + 16 * MOST_STAGES + 8 * OPERANDS};
   const ring of_box = {operands.empty + 8 * OPERANDS, operands.empty + 8 * (OPERANDS + TURNS)},
@@ -64,8 +67,8 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&filter_tiles);
     ptx_mbarrier_init(table_full, 1);
-    for (int i = 0; i < OPERANDS; i++) ptx_mbarrier_init(operands.full + 8 * i, WORKERS), ptx_mbarrier_init(operands.empty + 8 * i, THREADS / 32);
-    ring_begin(of_box, TURNS, 1), ring_begin(weights, t.of_filters, THREADS / 32), ring_begin(x, t.stages, WORKERS);
+    for (int i = 0; i < OPERANDS; i++) ptx_mbarrier_init(operands.full + 8 * i, TASKS), ptx_mbarrier_init(operands.empty + 8 * i, THREADS / 32);
+    ring_begin(of_box, TURNS, 1), ring_begin(weights, t.of_filters, THREADS / 32), ring_begin(x, t.stages.by, TASKS);
   }
   __syncthreads();           /* barriers are there */
   ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
@@ -87,7 +90,7 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
         continue;
       }
       if (warp == 1 && t.resident && i > (int)blockIdx.x) return;
-      for (int chunk = 0; chunk < t.chunks.by; chunk++, s = next_slot(s, warp == 0 ? t.stages : t.of_filters)) {
+      for (int chunk = 0; chunk < t.chunks.by; chunk++, s = next_slot(s, warp == 0 ? t.stages.by : t.of_filters)) {
         const ring r = warp == 0 ? x : weights;
         ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
         ptx_mbarrier_arrive_expect_tx(r.full + 8 * s.stage, warp == 0 ? t.wide * t.high * ROW : M * TAP);
@@ -101,31 +104,25 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
     return;
   }
 
-  if (role > TURNS) { /* the workers; a step is a chunk of a tile. All arrive in every step, so each knows of every barrier that the round before is over */
-    const int lane = threadIdx.x % 32, worker = uniform(threadIdx.x / 32) - (1 + TURNS) * THREADS / 32, groups = (p.C + SIDE - 1) / SIDE;
-    const int steps = (t.tiles - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x * t.chunks.by;
-    const bool halves = groups <= TASKS / UNITS; /* a unit is a task, or there would be no work for all */
+  if (role > TURNS) { /* the workers; a step is a chunk of a tile */
+    const int lane = threadIdx.x % 32, steps = (t.tiles - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x * t.chunks.by;
     ptx_mbarrier_wait(table_full, 0);
     diagonals d;
-    int had = -1 /* whose diagonals these are */, next = 0 /* who has the next task */, chunk = 0;
-    slot s = {0, 0}, o = {0, 0};
-    for (int step = 0; step < steps; step++, s = next_slot(s, t.stages), o = next_slot(o, OPERANDS), chunk = chunk + 1 < t.chunks.by ? chunk + 1 : 0) {
-      const int real = min(groups - chunk * TASKS, TASKS), tasks = halves ? UNITS * real : real;
-      const int mine = worker >= next ? worker - next : worker - next + WORKERS, group = halves ? mine / UNITS : mine, channel = chunk * BK + group * SIDE;
-      next = next + tasks < WORKERS ? next + tasks : next + tasks - WORKERS;
-      if (mine < tasks && channel != had) d = load_diagonals(first, table, channel, p.C), had = channel;
-      ptx_mbarrier_wait(x.full + 8 * s.stage, s.parity);
-      ptx_mbarrier_wait(operands.empty + 8 * o.stage, o.parity ^ 1);
-      if (mine < tasks) {
-        const int unit = halves ? mine % UNITS : 0, end = halves ? unit + 1 : UNITS;
+    int had = -1; /* whose diagonals these are */
+    for (int task = uniform(threadIdx.x / 32) - (1 + TURNS) * THREADS / 32; task < steps * TASKS; task += WORKERS) {
+      const int step = task / TASKS, group = task % TASKS, round = divide(step, t.stages), stage = step - round * t.stages.by, operand = step % OPERANDS;
+      const int channel = (step - divide(step, t.chunks) * t.chunks.by) * BK + group * SIDE;
+      if (channel != had) d = load_diagonals(first, table, channel, p.C), had = channel;
+      ptx_mbarrier_wait(x.full + 8 * stage, round & 1);
+      ptx_mbarrier_wait(operands.empty + 8 * operand, step / OPERANDS % 2 ^ 1);
+      if (channel < p.C)
 #pragma unroll 1
-        for (int u = unit; u < end; u++) depthwise<STRIDE>(t.columns, t.wide, first, d, group, u, at + of_x + s.stage * t.stage, at + o.stage * OPERAND);
-        for (int none = real; none < TASKS && mine == tasks - 1 && (step < OPERANDS || t.chunks.by > 1 /* of one chunk they stay */); none++)
-          put_zeros(none, shared + o.stage * OPERAND);
-        ptx_fence_proxy_async(); /* written by threads, read by wgmma */
-      }
-      __syncwarp(); /* no lane waits for this round any more */
-      if (lane == 0) ptx_mbarrier_arrive(x.empty + 8 * s.stage), ptx_mbarrier_arrive(operands.full + 8 * o.stage);
+        for (int unit = 0; unit < UNITS; unit++)
+          depthwise<STRIDE>(t.columns, t.wide, first, d, group, unit, at + of_x + stage * t.stage, at + operand * OPERAND);
+      else if (step < OPERANDS || t.chunks.by > 1 /* of one chunk they stay */) put_zeros(group, shared + operand * OPERAND);
+      ptx_fence_proxy_async(); /* written by threads, read by wgmma */
+      __syncwarp();
+      if (lane == 0) ptx_mbarrier_arrive(x.empty + 8 * stage), ptx_mbarrier_arrive(operands.full + 8 * operand);
     }
     return;
   }
@@ -211,12 +208,12 @@ static int64_t try_tiles(const conv_problem *p, int filters, int columns, int m,
   t->resident = chunks <= MOST_OF_FILTERS && chunks * m * TAP + 3 * t->stage <= room; /* and there is room for x */
   t->of_filters = t->resident ? chunks : 2;
   const int64_t fit = (room - t->of_filters * m * TAP) / t->stage;
-  if (fit < LEAST_STAGES) return 0;
-  t->stages = fit < MOST_STAGES ? (int)fit : MOST_STAGES;
+  if (fit < AHEAD) return 0;
+  t->stages = divisor_of(fit < MOST_STAGES ? AHEAD : MOST_STAGES);
   t->by_q = divisor_of(ceil_of(p->Q, columns)), t->by_p = divisor_of(ceil_of(p->P, t->rows));
   const int64_t tiles = (int64_t)parts * t->by_q.by * t->by_p.by * p->N;
   t->tiles = (int)tiles;
-  return tiles > INT_MAX / 16 ? 0 : others + t->of_filters * m * TAP + t->stages * t->stage;
+  return tiles > INT_MAX / 16 ? 0 : others + t->of_filters * m * TAP + t->stages.by * t->stage;
 }
 
 /* How many blocks: as many as multiprocessors, but each with one part of the filters. */
@@ -225,9 +222,9 @@ static int blocks_of(const tile_cut *t, const conv_device *device) {
   return t->tiles < most ? t->tiles : most;
 }
 
-/* Clocks of the busiest multiprocessor: tasks of the workers, or what multiplies and stores. Fitted to MobileNetV2's pairs, 64 images. */
+/* Clocks of the busiest multiprocessor: tasks of the workers, each AHEAD steps after its last, or what multiplies and stores. Fitted to MobileNetV2's pairs, 64 images. */
 static double clocks_of(const conv_problem *p, const tile_cut *t, int m, int blocks) {
-  const double made = ceil_of(p->C, SIDE) * (p->stride_h > 1 ? 5200.0 : 3400.0) / WORKERS,
+  const double made = t->chunks.by * (p->stride_h > 1 ? 5200.0 : 3400.0) / AHEAD,
                multiplied = (t->chunks.by * (150.0 + 130 * m) + 850 + 300 * m) / multipliers_of(t, m);
   return ceil_of(t->tiles, blocks) * fmax(made, multiplied) + 200 * t->chunks.by + 1000;
 }
@@ -265,7 +262,7 @@ static const char *plan_separable(const conv_chain *chain, const conv_device *de
   tile_cut *t = &mine->cut;
   int m = 0;
   mine->shared = (int)best_tiles(p, q->K, device, t, &m);
-  if (!mine->shared) return "three stages do not fit in shared memory";
+  if (!mine->shared) return "two stages do not fit in shared memory";
   mine->problem = *p, mine->filters = q->K, mine->first = a->epilogue, mine->second = b->epilogue;
   mine->multipliers = multipliers_of(t, m), mine->kernel = instances[mine->multipliers > 1 ? 0 : m][p->stride_h - 1];
   mine->blocks = blocks_of(t, device);
@@ -278,7 +275,7 @@ static const char *plan_separable(const conv_chain *chain, const conv_device *de
   if (why) return why;
   mine->us = clocks_of(p, t, m, mine->blocks) / 1700;
   snprintf(plan->words, sizeof plan->words, "%d x %d pixels, %d filters a tile%s: %d stages, %d tiles", t->rows, t->columns, m * WGMMA_M,
-           t->resident ? ", which stay" : "", t->stages, t->tiles);
+           t->resident ? ", which stay" : "", t->stages.by, t->tiles);
   const cudaError_t status = plan_allow_shared((const void *)mine->kernel, (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }

@@ -12,7 +12,7 @@ static __host__ __device__ constexpr int pair_bytes(int n) { return (ROWS * pitc
 typedef struct strips {
   divisor each;
   int length, count, rows, columns;
-  int chunks, pieces, stages, first_k, second_k, third_k, hints;
+  int chunks, pieces, stages, first_k, second_k, third_k;
 } strips;
 
 /* Steps from first to end of image n. */

@@ -76,7 +76,7 @@ kernel=d_conv_1x1.cu
 defect chain_halo $kernel 's/ptx_wgmma_wait<0>\(\);(?=\s*if \(first_lane\) ptx_mbarrier_arrive\(at.halo)//' "$race" '' '07d: a halo tile given back while it is multiplied' $pieces
 defect chain_between $kernel 's/ptx_mbarrier_wait\(at.pixels.empty.*//' "$race" '' '07d: an operand over one that is multiplied' $pieces
 defect chain_fence $kernel 's/(at.between \+ to.stage \* box_bytes\);\s*)ptx_fence_proxy_async\(\);/$1/' proxy '' '07d: no fence between what lies between and its products' $pieces
-defect chain_back $kernel 's/ptx_wgmma_wait<0>\(\);(?=\s*if \(\(piece)//' "$race" '' '07d: an operand given back before its last product is done' 'mb4ic64ih10oc64kh3ph1 mb4ic64ih10oc320kh1'
+defect chain_back $kernel 's/piece \+ WIDENERS >= pieces\)/piece < WIDENERS)/' "$race" '' '07d: an operand given back before its last product' 'mb4ic64ih10oc64kh3ph1 mb4ic64ih10oc320kh1'
 defect chain_box $kernel 's/if \(stores\) ptx_bulk_wait_read<0>\(\); \/\* the box.*//' "$race" '' '07d: results over results that still leave' ${pieces/+residual/+bias}
 defect chain_room $kernel 's/if \(f.residual\) ptx_bulk_wait_read<0>\(\), /if (f.residual) /' "$race" '' '07d: a residual over results that still leave' $pieces
 defect chain_turn $kernel 's/\(me \+ turn \* pieces\) % WIDENERS/(0 * me + turn * pieces) % WIDENERS/' "$race|result" '' '07d: pieces that nobody takes' $pieces
@@ -104,7 +104,7 @@ defect operand_meet $kernel 's/ptx_mbarrier_wait\(operands.full.*//' "$race" '' 
 defect operand_next $kernel 's/ptx_wgmma_wait<1>\(\);.*//' "$race" '' '07g: an operand given back while it is multiplied' $two
 defect operand_box $kernel 's/ptx_bulk_wait_read<0>\(\); \/\* the tile.*//' "$race" '' '07g: a residual over results that still leave' $two
 defect operand_table diagonals.cuh@$kernel 's/column . 2 == lane % 4/column >= 0 * lane/' result '' '07g: filters beside the diagonal, too' $two
-defect operand_edge $kernel 's/put_zeros\(none, .*/(void)none;/' uninitialised '' '07g: nothing for channels that are none' 'g8mb1ic8ih5oc8kh3ph1 mb1ic8ih5oc8kh1'
+defect operand_edge $kernel 's/put_zeros\(group, .*/(void)group;/' uninitialised '' '07g: nothing for channels that are none' 'g8mb1ic8ih5oc8kh3ph1 mb1ic8ih5oc8kh1'
 defect operand_stride diagonals.cuh@$kernel 's/2 \* o \* STRIDE \+ r/2 * o + r/' result '' '07g: the stride forgotten' 'g8mb1ic8ih9oc8oh5kh3sh2ph1 mb1ic8ih5oc8kh1'
 defect operand_again $kernel 's/ptx_mbarrier_wait\(operands.empty.*//' "$race" '' '07g: an operand written over one that is multiplied' $two
 defect operand_pixels $kernel 's/ptx_mbarrier_wait\(x.full.*//' "$race|uninitialised" '' '07g: pixels that have not come' $two
