@@ -11,7 +11,7 @@
  * Change:   against 05i no kernel but turn_kernel; dy takes the place of x, dx that of y.
  * Price:    the filters are read and written once more, and a launch: some 2 us, and 8 MB of filters 5 us.
  * Expect:   the forward time of the layer with C and K exchanged, and the turning: 7 x 1, 192 to 192 channels, 17 x 17 pixels, 16 images 66 + 2 us (05i: 72);
- *           5 x 5, 48 to 64, 35 x 35 79 + 2 (108); 1 x 1, 256 to 1024, 14 x 14 81 + 2 (104).
+ *           5 x 5, 48 to 64, 35 x 35 79 + 2 (108); 1 x 1, 512 to 1024, 14 x 14 81 + 2 (104).
  * Sizes:    as 05f's; the stride is 1, and no padding exceeds the filter's reach.
  * Passes:   dgrad. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
