@@ -18,14 +18,18 @@ want=$(hash . 02_coalesced/a_coalesced.cu)
 grep -q ",kernel,source,status," "$T/o.csv" && grep -q ",02a,$want,right," "$T/o.csv" && grep -q "\"source\": \"$want\"" "$T/o.json"
 ok $? "a row's hash is that of its kernel's file ($want)"
 
-# What the compilers say that they read is what the hash is of. The emulator's build reads rewritten copies, and headers of
+# What the compilers say that they read, for the kernel and for those of its step that it launches, is what the hash is of. The emulator's build reads rewritten copies, and headers of
 # its own, which need common/conv/half.h.
 differ=0
 for file in [0-9][0-9]_*/[a-z]_*.cu; do
-  tr ' ' '\n' <"$B/$file.d" | sed "s|^$B/gen/||; s|\.cu\.cpp$|.cu|; s|^\./||" | grep -E '^([0-9][0-9]_|common/).*[^:\\]$' | grep -vE '^common/(emu/|conv/half.h)' | sort -u >"$T/read"
-  scripts/sources.pl files "$file" | LC_ALL=C sort -u | diff - <(LC_ALL=C sort -u "$T/read") >"$T/diff" || { differ=$((differ + 1)) && diag "$file:" "$(cat "$T/diff")"; }
+  of=$(scripts/sources.pl files "$file")
+  grep '\.cu$' <<<"$of" | sed "s|.*|$B/&.d|" | xargs cat | tr ' ' '\n' | sed "s|^$B/gen/||; s|\.cu\.cpp$|.cu|; s|^\./||" | grep -E '^([0-9][0-9]_|common/).*[^:\\]$' | grep -vE '^common/(emu/|conv/half.h)' | sort -u >"$T/read"
+  LC_ALL=C sort -u <<<"$of" | diff - <(LC_ALL=C sort -u "$T/read") >"$T/diff" || { differ=$((differ + 1)) && diag "$file:" "$(cat "$T/diff")"; }
 done
 ok $differ "the hash is of the files that the compiler read"
+
+[ "$(scripts/sources.pl files 05_im2col_gemm/r_turned.cu | grep -c '\.cu$')" -eq 3 ]
+ok $? "05r's is of 05f's and 05g's files, too, which it launches"
 
 # ---------------------------------------------------------------- two builds, and changes
 mkdir "$T/repo"
