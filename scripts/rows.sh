@@ -47,6 +47,12 @@ held-groups | 05 | --suite held_groups_fp32 --pass fprop --kernel auto --search-
 held-groups | 05 | --suite held_groups_fp32 --pass dgrad --kernel auto --search-seconds 3
 held-groups | 05 | --suite held_groups_fp32 --pass wgrad --kernel auto --search-seconds 3
 few-05 | 05 | --suite few_fp32 --kernel auto --search-seconds 2
+turned-05 | 05 | --suite resnet50 --batch 1 --pass dgrad --no-cudnn --kernel 05i,05r
+turned-05 | 05 | --suite resnet50 --batch 16 --pass dgrad --no-cudnn --kernel 05i,05r
+turned-05 | 05 | --suite resnet50 --batch 64 --pass dgrad --no-cudnn --kernel 05i,05r
+turned-05 | 05 | --suite held_fp32 --pass dgrad --no-cudnn --kernel 05i,05r
+turned-05 | 05 | --suite fresh_fp32 --pass dgrad --no-cudnn --kernel 05i,05r
+turned-05 | 05 | --suite resnext --pass dgrad --no-cudnn --kernel 05i,05r
 choice-groups | 05 | --suite GROUPS --pass fprop --no-cudnn --kernel 05f,05g,05m,05o
 choice-groups | 05 | --suite GROUPS --pass dgrad --no-cudnn --kernel 05i,05j,05m,05o,05q
 choice-groups | 05 | --suite GROUPS --pass wgrad --no-cudnn --kernel 05k,05n,05p

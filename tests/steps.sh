@@ -11,7 +11,7 @@ may_skip() {
   case $1 in
   03) echo '03[a-d]: stride is not 1 ' ;; # as dgrad
   04) echo '04[a-z]: (more than one input channel per output channel|stride or dilation is not 1|the filters exceed 64 KiB|the filter is not (3x3|9x9)|W is no multiple of 4|not depthwise|C is odd)' ;;
-  05) echo '05[a-z]: only for (3x3 filters|stride [12] without dilation|up to 4 channels a group|up to 64 channels and 64 filters a group)' ;;
+  05) echo '05[a-z]: (only for (3x3 filters|stride 1$|stride [12] without dilation|up to 4 channels a group|up to 64 channels and 64 filters a group)|padding beyond the filter)' ;;
   06) echo '06(b: R \+ S > 32 |[p-rx]: (not depthwise|C is no multiple of [48]$|the filter is not 3x3|not 3x3(,| or) 5x5|stride is not 1 or 2)|[ac-n]: (the filter is not 3x3|two tiles do not fit|C (is|or K is|and K are) no multiples? of 8|(channels|channels or filters) of a group are no multiple of (8|64)|groups$|a stride( above 8 |$)|windows begin more than 128 |a tile with its halo does not fit|filters and two tiles do not fit|rows with their halo)|[s-w]: (no groups$|groups$|groups (that do not fill|side by side)|more than (four channels|64 channels or filters a group|nine taps)$|(K is|C or K is) no multiple of 8$|x is no multiple of 16 bytes$|an odd stride and|a stride (above|that)|an image smaller|a filter of more than 12 rows|columns are dilated$|columns beside|filters of more than|(64 filters and |filters and |)two tiles do not fit|pixels that no tap meets$|rows with their halo|windows that overlap|padding$|a row of a window is no)|[yz]: (no groups$|groups (with more channels|that have not)|C is no multiple of 8$|not 3x3 (with|or 5x5 with) stride|5x5 with more than 16|dgrad with a stride|two tiles do not fit))' ;;
   07) echo '07[a-c]: (groups|a stride|C and K are no multiples of 8 up to 64|rows with their halo have more than 256 pixels|filters and two tiles do not fit)' ;;
   *) echo '^$' ;;
@@ -116,7 +116,7 @@ for fuse in '' scale,bias,residual,relu bias,gelu residual,silu scale,relu6; do
 done
 for fuse in bias,residual; do EMU_SMS=1 verified 07 "on every number of pixels of a product, epilogue: $fuse" --suite tests/widths --pass fprop --kernel 07a,07b --fuse $fuse; done
 verified 05 "on 3x3 filters" --suite tests/three_by_three
-ok "$(grep -c 'SKIP 05[^jopq]' "$log")" "... and all but 05j and 05o to 05q skip nothing"
+ok "$(grep -c 'SKIP 05[^jo-r]' "$log")" "... and all but 05j and 05o to 05r skip nothing"
 for sms in '' 1 132; do
   [ "$sms" ] && export EMU_SMS=$sms
   verified 05 "on groups, multiprocessors '$sms'" --suite tests/groups --kernel 05o,05p,05q ${sms:+--exact}
