@@ -8,8 +8,8 @@
  *               x, two rows -> reduce -> four rows of 64 channels, in turns -> 3 x 3 -> two rows of 64 -> expand -> + x -> y
  *
  * Filters:  of all three layers 136 KiB, too much beside the rows. Those of the 3 x 3 lie in registers, 144 of each thread of their warpgroup: as 07i's weights.
- * Residual: x again, two microseconds later: from L2.
- * Stages:   two of x, though five fit: the sooner a row is read, the farther behind is its second read, as a residual, and the less of it is in L2 still.
+ * Residual: x again, three to four steps later: from L2, where it is still there.
+ * Stages:   of wide rows two, though five fit: the sooner x is read, the farther behind is its second read, as a residual, and the less of it is in L2 still. Narrow rows are few bytes: six.
  * Expect:   (before anything ran on a GPU) 56 x 56, 256 images. Bytes: 822 MB, 191 us. A step is 16 * 56 + 72 * 28 + 16 * 56 = 3800 clocks of products, which two rows' bytes outlast (6000).
  *           Blocks walk down 256 images, 29 steps each, in two rounds, 58 steps of 54.3: 205 us. Three kernels: 120 + 80 + 215; with 07d 120 + 215.
  * Chain:    fprop, three operations: 1 x 1; 3 x 3 with stride 1 and padding 1; 1 x 1. At most 64 channels between, rows of 14 to 56 pixels, filters of the 1 x 1 that fit.
@@ -21,7 +21,7 @@
 #include "common/harness/chain.h"
 #include "common/harness/launch.h"
 
-static constexpr int LAYERS = 3, BLOCK = (1 + LAYERS) * THREADS, TAP = WGMMA_M * ROW /* bytes of a tap's filters */, BOXES = 3, MOST_STAGES = 2;
+static constexpr int LAYERS = 3, BLOCK = (1 + LAYERS) * THREADS, TAP = WGMMA_M * ROW /* bytes of a tap's filters */, BOXES = 3, MOST_STAGES = 6, WIDE = 56;
 
 /* Shared memory, and who hands on what: barriers of a ring each. */
 typedef struct places {
@@ -219,7 +219,7 @@ typedef struct instance {
 } instance;
 #define ROW_OF(N) \
   { N, bottleneck_kernel<N> }
-static const instance instances[] = {ROW_OF(16), ROW_OF(32), ROW_OF(56)};
+static const instance instances[] = {ROW_OF(16), ROW_OF(32), ROW_OF(WIDE)};
 
 typedef struct bottleneck_plan {
   CUtensorMap x, reduce, expand, results;
@@ -261,7 +261,8 @@ static const char *plan_bottleneck(const conv_chain *chain, const conv_device *d
   const int64_t others = (int64_t)(t->chunks + t->pieces) * TAP + KEPT * pair_bytes(n) + (1 + BOXES) * box;
   const int64_t fit = ((int64_t)device->shared_per_block - 1024 - others) / box;
   if (fit < 2) return "filters and two stages do not fit in shared memory";
-  t->stages = fit > MOST_STAGES ? MOST_STAGES : (int)fit;
+  const int most = n == WIDE ? 2 : MOST_STAGES;
+  t->stages = fit > most ? most : (int)fit;
   choose_strips(a->N, device->sm_count, t);
   for (int i = 0; i < LAYERS; i++) mine->epilogue[i] = chain->operation[i].epilogue;
   mine->shared = (int)others + t->stages * box, mine->blocks = t->count < device->sm_count ? t->count : device->sm_count;
