@@ -100,6 +100,11 @@ groups=05_im2col_gemm/q_groups_dgrad.cu
 plant cells_right $groups '' none '' '05q as it is' "$cells"
 plant cells_tap $groups 's/pixel\[i \+ \(r == 0\)\]/pixel[i]/' result '' '05q: the row below not looked at' "$cells"
 plant cells_outside $groups 's/h \+ i < 0 \|\| //' out-of-bounds 'at[j] = sum' '05q: the row above the image stored' '--kernel 05q --pass dgrad --shape g2mb1ic8ih9iw9oc8oh4ow4kh3kw3sh2sw2'
+turned='--kernel 05r --pass dgrad --shape mb1ic65ih4oc128kh3ph1'
+plant turned_right 05_im2col_gemm/r_turned.cu '' none '' '05r as it is' "$turned"
+plant turned_taps 05_im2col_gemm/r_turned.cu 's/ \+ taps - 1 - tap;/ + tap;/' result '' '05r: taps in the order of w' "$turned"
+plant turned_room 05_im2col_gemm/r_turned.cu 's/ \+ mine->filter_bytes;/;/' result '' '05r: slices over the turned filters' "$turned"
+plant turned_last 05_im2col_gemm/r_turned.cu 's/if \(first_c \+ c < group_c\) //' out-of-bounds 'to[c *' '05r: channels past the last' "$turned"
 # Winograd's kernels begin before the one before them has ended, and wait for it.
 early='--kernel 05l --pass fprop --shape mb1ic16ih8oc16kh3ph1'
 winograd=05_im2col_gemm/l_winograd.cu
