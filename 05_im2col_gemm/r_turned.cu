@@ -16,6 +16,7 @@
  * Passes:   dgrad. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_runtime.h>
 
+#include "05_im2col_gemm/as_fprop.h"
 #include "05_im2col_gemm/rows.h"
 #include "05_im2col_gemm/split.h"
 
@@ -44,24 +45,13 @@ extern const cut_kernel split_cuts;
 typedef struct turned_plan {
   alignas(128) unsigned char forward[1024]; /* what the forward kernel's plan() left; first, where its launch() looks for it */
   const conv_kernel *kernel;
-  conv_problem problem; /* as it sees it */
-  size_t filter_bytes;  /* of the workspace; the rest is the forward kernel's */
-  int blocks;           /* of turn_kernel */
+  size_t filter_bytes; /* of the workspace; the rest is the forward kernel's */
+  int blocks;          /* of turn_kernel */
 } turned_plan;
-
-/* dy as x, dx as y. */
-static conv_problem forward_problem(const conv_problem *p) {
-  conv_problem f = *p;
-  f.C = p->K, f.H = p->P, f.W = p->Q, f.K = p->C, f.P = p->H, f.Q = p->W;
-  const int reach_h = (p->R - 1) * p->dil_h, reach_w = (p->S - 1) * p->dil_w;
-  f.pad_top = reach_h - p->pad_top, f.pad_bottom = reach_h - p->pad_bottom;
-  f.pad_left = reach_w - p->pad_left, f.pad_right = reach_w - p->pad_right;
-  return f;
-}
 
 /* Whether it takes less time than 05i. Where 05f does not slice, images of no multiple of four pixels are stored an element at a time, and 05i has store_class() for that. */
 bool turning_pays(const conv_problem *p, int multiprocessors) {
-  const conv_problem f = forward_problem(p);
+  const conv_problem f = as_fprop(p, PASS_DGRAD);
   if (f.P * f.Q % 4 == 0 || stream_pays(&f, multiprocessors)) return true;
   const matrix_product product = split_cuts.product(&f);
   return split_for(&product, multiprocessors, &h200_prices).slices > 1;
@@ -72,7 +62,7 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
   if (p->stride_h != 1 || p->stride_w != 1) return "only for stride 1";
   const char *why = plain_unsupported(p, device);
   if (why) return why;
-  const conv_problem f = forward_problem(p);
+  const conv_problem f = as_fprop(p, PASS_DGRAD);
   if (f.pad_top < 0 || f.pad_left < 0) return "padding beyond the filter's reach";
   const conv_kernel *kernel = stream_pays(&f, device->sm_count) ? &stream_fprop : &split_fprop;
   plan->operation.problem = f, plan->operation.pass = PASS_FPROP;
@@ -82,7 +72,7 @@ static const char *plan_dgrad(const conv_operation *o, const conv_device *device
   if (why) return why;
   const int group_c = p->C / p->groups, group_k = p->K / p->groups, taps = p->R * p->S;
   turned_plan *mine = plan_data<turned_plan>(plan);
-  mine->kernel = kernel, mine->problem = f;
+  mine->kernel = kernel;
   mine->filter_bytes = ((size_t)problem_w_count(p) * sizeof(float) + 511) / 512 * 512;
   mine->blocks = (group_k * taps + TURN_THREADS - 1) / TURN_THREADS * ((group_c + TURN_C - 1) / TURN_C) * p->groups;
   plan->workspace_bytes += mine->filter_bytes;
@@ -95,7 +85,7 @@ static cudaError_t launch_dgrad(const conv_plan *plan, const conv_buffers *b, cu
   float *turned = (float *)b->workspace;
   turn_kernel<<<mine->blocks, TURN_THREADS, 0, stream>>>(p->C / p->groups, p->K / p->groups, p->R * p->S, (const float *)b->w, turned);
   conv_plan forward = *plan;
-  forward.operation.problem = mine->problem, forward.operation.pass = PASS_FPROP;
+  forward.operation.problem = as_fprop(p, PASS_DGRAD), forward.operation.pass = PASS_FPROP;
   conv_buffers buffers = *b;
   buffers.x = b->y, buffers.w = turned, buffers.y = b->x, buffers.workspace = (char *)b->workspace + mine->filter_bytes;
   return mine->kernel->launch(&forward, &buffers, stream);

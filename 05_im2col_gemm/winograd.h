@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "05_im2col_gemm/as_fprop.h"
 #include "05_im2col_gemm/rows.h"
 #include "05_im2col_gemm/tile.h"
 
@@ -40,15 +41,6 @@ static inline double launch_bytes(void) {
 }
 
 static inline int ceil_div(int64_t a, int64_t b) { return (int)((a + b - 1) / b); }
-
-/* p as fprop: dgrad is fprop of dy. */
-static inline conv_problem as_fprop(const conv_problem *p, conv_pass pass) {
-  conv_problem f = *p;
-  if (pass == PASS_FPROP) return f;
-  f.C = p->K, f.H = p->P, f.W = p->Q, f.K = p->C, f.P = p->H, f.Q = p->W;
-  f.pad_top = 2 - p->pad_top, f.pad_left = 2 - p->pad_left; /* may be negative */
-  return f;
-}
 
 /* The share of its peak that a multiprocessor reaches with so many warps a scheduler (estimated). */
 static inline double efficiency(double warps) {
