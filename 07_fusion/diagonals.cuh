@@ -39,12 +39,31 @@ static __device__ __forceinline__ diagonals load_diagonals(const finish &f, cons
   return d;
 }
 
+/* Where a lane reads and writes, in bytes behind the halo tile's and the operand's begin, for the first unit. Of pixel `from` and those a multiple of eight behind it one and the same piece is
+ * swizzled alike: so eight places are enough for all windows, and the rest are constants, which cost nothing in a load. */
+typedef struct lane_places {
+  unsigned from[CHUNKS] /* of pixels 0 to 7 further */, to;
+} lane_places;
+
+template <int STRIDE, int COLUMNS> static constexpr int wide_of = (COLUMNS - 1) * STRIDE + 3; /* of a halo tile */
+
+template <int STRIDE, int COLUMNS> static __device__ __forceinline__ lane_places places_of(int group) {
+  const int lane = threadIdx.x % 32, second = lane / 8 % 2 /* of two rows of results */, chunk = 2 * group + lane / 16;
+  const int first = second * STRIDE * wide_of<STRIDE, COLUMNS> + lane % 8 * STRIDE;
+  lane_places at;
+#pragma unroll
+  for (int i = 0; i < CHUNKS; i++) at.from[i] = swizzled_up(first + i, chunk) - i * ROW;
+  at.to = swizzled_up(second * COLUMNS + lane % 8, chunk);
+  return at;
+}
+
 /* By a worker: a unit of 16 channels, finished, to the operand. unit: the left or the upper half of the tile's pixels, or the other. x: the halo tile. Eight pixels of a row and eight of
  * another row, which are a result's row and the next one's for the same tap, are the 16 rows of a product. */
-template <int STRIDE>
-static __device__ __forceinline__ void depthwise(int columns, int wide, const finish &f, const diagonals &d, int group, int unit, ptx_shared x, ptx_shared to) {
-  const int lane = threadIdx.x % 32, second = lane / 8 % 2 /* of the two rows */, chunk = 2 * group + lane / 16;
-  const int row = columns > 8 ? 0 : unit * 4, column = columns > 8 ? unit * 8 : 0, first = (row + second) * STRIDE * wide + (column + lane % 8) * STRIDE;
+template <int STRIDE, int COLUMNS, limits_kind KIND>
+static __device__ __forceinline__ void depthwise(const finish &f, const diagonals &d, const lane_places &at, int unit, ptx_shared x, ptx_shared to) {
+  constexpr int WIDE = wide_of<STRIDE, COLUMNS>, UNIT = COLUMNS > 8 ? 8 * STRIDE : 4 * STRIDE * WIDE /* pixels from a unit to the next */;
+  static_assert(UNIT % CHUNKS == 0, "places of a unit are those of the other");
+  x += unit * UNIT * ROW, to += unit * (COLUMNS > 8 ? 8 : 4 * COLUMNS) * ROW;
   float sum[2][2][4] = {}; /* [two rows of results][eight channels] */
 #pragma unroll
   for (int r = 0; r < 3; r++) /* of the window */
@@ -52,8 +71,9 @@ static __device__ __forceinline__ void depthwise(int columns, int wide, const fi
     for (int s = 0; s < 3; s++)
 #pragma unroll
       for (int o = 0; o < 2; o++) {
+        const int behind = (2 * o * STRIDE + r) * WIDE + s;
         unsigned pixels[4];
-        ptx_ldmatrix_x4(pixels, x + swizzled_up(first + (2 * o * STRIDE + r) * wide + s, chunk));
+        ptx_ldmatrix_x4(pixels, x + at.from[behind % CHUNKS] + behind * ROW);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
           const unsigned a[4] = {pixels[2 * half], pixels[2 * half + 1]}, b[2] = {d.of[half][r * 3 + s]};
@@ -67,9 +87,9 @@ static __device__ __forceinline__ void depthwise(int columns, int wide, const fi
     for (int j = 0; j < 4; j++) {
       const float *const two = &sum[o][j / 2][j % 2 * 2];
       const float2 scale = d.scale[j / 2], bias = d.bias[j / 2];
-      part[j] = activated<false>(make_float2(fmaf(two[0], scale.x, bias.x), fmaf(two[1], scale.y, bias.y)), f);
+      part[j] = activated<false, KIND>(make_float2(fmaf(two[0], scale.x, bias.x), fmaf(two[1], scale.y, bias.y)), f);
     }
-    ptx_stmatrix_x4(to + swizzled_up((row + 2 * o + second) * columns + column + lane % 8, chunk), part);
+    ptx_stmatrix_x4(to + at.to + 2 * o * COLUMNS * ROW, part);
   }
 }
 

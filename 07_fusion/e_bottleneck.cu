@@ -16,17 +16,17 @@
  *           Activations without exponentials. Layout: NHWC, filters KRSC, fp16 with fp32 sums; channels: multiples of 8. */
 #include <math.h>
 
-#include "07_fusion/finish.cuh"
-#include "07_fusion/rows.cuh"
+#include "07_fusion/walk.cuh"
 #include "common/harness/chain.h"
 #include "common/harness/launch.h"
 
-static constexpr int LAYERS = 3, BLOCK = (1 + LAYERS) * THREADS, TAP = WGMMA_M * ROW /* bytes of a tap's filters */, BOXES = 3, MOST_STAGES = 6, WIDE = 56;
+static constexpr int LAYERS = 3, BLOCK = (1 + LAYERS) * THREADS, BOXES = 4, MOST_STAGES = 6, WIDE = 56;
 
-/* Shared memory, and who hands on what: barriers of a ring each. */
+/* Shared memory, and who hands on what. */
 typedef struct places {
-  ptx_shared reduce, expand, kept, between, boxes, stages, filters_there;
-  ring x, rows, pixels, box; /* x: 64 channels of two rows; rows: narrow ones; pixels: convolved ones; box: residuals, and room for results */
+  walk w;
+  ptx_shared reduce, stages;
+  ring x; /* 64 channels of two rows */
 } places;
 
 /* The copy engine's work: filters and x by one thread, residuals by another, a step behind. */
@@ -35,24 +35,18 @@ static __device__ __forceinline__ void ask(const strips &t, const places &at, in
                                            const CUtensorMap *expand, const CUtensorMap *residuals) {
   constexpr int BOX = ROWS * N * ROW;
   slot s = {0, 0};
-  if (warp == 0) {
-    ptx_mbarrier_arrive_expect_tx(at.filters_there, (t.chunks + t.pieces) * TAP);
-    for (int i = 0; i < t.chunks; i++) ptx_tensor_load(at.reduce + i * TAP, reduce, {i * BK, 0, 0}, at.filters_there);
-    for (int i = 0; i < t.pieces; i++) ptx_tensor_load(at.expand + i * TAP, expand, {0, 0, i * WGMMA_M}, at.filters_there);
-  }
+  if (warp == 1 && residual) ask_residuals<N, 1, BOXES>(t, at.w, 0, residuals);
+  if (warp == 1) return;
+  ptx_mbarrier_arrive_expect_tx(at.w.filters_there, (t.chunks + t.pieces) * TAP);
+  for (int i = 0; i < t.chunks; i++) ptx_tensor_load(at.reduce + i * TAP, reduce, {i * BK, 0, 0}, at.w.filters_there);
+  for (int i = 0; i < t.pieces; i++) ptx_tensor_load(at.w.expand + i * TAP, expand, {0, 0, i * WGMMA_M}, at.w.filters_there);
   for (int i = blockIdx.x; i < t.count; i += gridDim.x) {
     const strip of = strip_at(t, i);
-    for (int step = of.first - 1; step < of.end && warp == 0; step++)
+    for (int step = of.first - 1; step < of.end; step++)
       for (int c = 0; c < t.chunks; c++, s = next_slot(s, t.stages)) {
         ptx_mbarrier_wait(at.x.empty + 8 * s.stage, s.parity ^ 1);
         ptx_mbarrier_arrive_expect_tx(at.x.full + 8 * s.stage, BOX);
         ptx_tensor_load(at.stages + s.stage * BOX, x, {c * BK, 0, step * ROWS + 1, of.n}, at.x.full + 8 * s.stage);
-      }
-    for (int step = of.first; step < of.end && warp == 1 && residual; step++)
-      for (int c = 0; c < t.pieces; c++, s = next_slot(s, BOXES)) {
-        ptx_mbarrier_wait(at.box.empty + 8 * s.stage, s.parity ^ 1);
-        ptx_mbarrier_arrive_expect_tx(at.box.full + 8 * s.stage, BOX);
-        ptx_tensor_load(at.boxes + s.stage * BOX, residuals, {c * WGMMA_M, 0, step * ROWS, of.n}, at.box.full + 8 * s.stage);
       }
   }
 }
@@ -62,7 +56,7 @@ template <int N> static __device__ __forceinline__ void reduce_rows(const strips
   const channel_pair c = channels_of(f, 0, t.first_k);
   const bool tells = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
   slot s = {0, 0}, to = {0, 0};
-  ptx_mbarrier_wait(at.filters_there, 0);
+  ptx_mbarrier_wait(at.w.filters_there, 0);
   for (int i = blockIdx.x; i < t.count; i += gridDim.x) {
     const strip of = strip_at(t, i);
     for (int step = of.first - 1; step < of.end; step++, to = next_slot(to, KEPT)) {
@@ -80,112 +74,35 @@ template <int N> static __device__ __forceinline__ void reduce_rows(const strips
       ptx_wgmma_wait<0>();
       if (first_lane) ptx_mbarrier_arrive(at.x.empty + 8 * s.stage);
       s = next_slot(s, t.stages);
-      ptx_mbarrier_wait(at.rows.empty + 8 * to.stage, to.parity ^ 1);
-      put_rows<N>(*(const float(*)[ROWS][N / 2]) & sum[0], c, f, at.kept + to.stage * pair_bytes(N), step * ROWS + 1, t);
+      ptx_mbarrier_wait(at.w.rows.empty + 8 * to.stage, to.parity ^ 1);
+      put_rows<N>(*(const float(*)[ROWS][N / 2]) & sum[0], c, f, at.w.kept + to.stage * pair_bytes(N), step * ROWS + 1, t);
       ptx_fence_proxy_async();
       ptx_bar_sync(2, THREADS);
-      if (tells) ptx_mbarrier_arrive(at.rows.full + 8 * to.stage); /* the rows are there */
+      if (tells) ptx_mbarrier_arrive(at.w.rows.full + 8 * to.stage); /* the rows are there */
     }
   }
-}
-
-/* The second layer: a row of results needs three narrow ones; of the four, the first two are the step's before. */
-template <int N> static __device__ __forceinline__ void convolve_rows(const strips &t, const places &at, const finish &f, const __half *__restrict__ w) {
-  unsigned a[TAPS * STEPS][4];
-  load_filters(a, w, t.first_k, t.second_k);
-  const channel_pair c = channels_of(f, 0, t.second_k);
-  const bool tells = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
-  slot s = {0, 0};
-  unsigned parity = 0;
-  for (int i = blockIdx.x; i < t.count; i += gridDim.x) {
-    const strip of = strip_at(t, i);
-    ptx_mbarrier_wait(at.rows.full + 8 * s.stage, s.parity);
-    for (int step = of.first; step < of.end; step++, parity ^= 1) {
-      const int before = s.stage;
-      s = next_slot(s, KEPT);
-      ptx_mbarrier_wait(at.rows.full + 8 * s.stage, s.parity);
-      float sum[ROWS][N / 2];
-      multiply_windows<N>(sum, a, at.kept + before * pair_bytes(N), at.kept + s.stage * pair_bytes(N));
-      ptx_mbarrier_wait(at.pixels.empty, parity ^ 1);
-      ptx_wgmma_wait<1>();
-      put_results<N, false, false>(sum[0], c, f, at.between);
-      ptx_wgmma_wait<0>();
-      if (first_lane) ptx_mbarrier_arrive(at.rows.empty + 8 * before); /* no window needs these rows any more */
-      put_results<N, false, false>(sum[1], c, f, at.between + N * ROW);
-      ptx_fence_proxy_async();
-      ptx_bar_sync(3, THREADS);
-      if (tells) ptx_mbarrier_arrive(at.pixels.full);
-    }
-    if (first_lane) ptx_mbarrier_arrive(at.rows.empty + 8 * s.stage);
-    s = next_slot(s, KEPT);
-  }
-}
-
-/* The third layer: 07d's loop, 64 filters at a time. */
-template <int N> static __device__ __forceinline__ void expand_rows(const strips &t, const places &at, const finish &f, const CUtensorMap *results) {
-  constexpr int BOX = ROWS * N * ROW;
-  const bool tells = threadIdx.x % THREADS == 0;
-  slot s = {0, 0};
-  unsigned parity = 0;
-  int count = 0; /* of boxes */
-  ptx_mbarrier_wait(at.filters_there, 0);
-  for (int i = blockIdx.x; i < t.count; i += gridDim.x) {
-    const strip of = strip_at(t, i);
-    for (int step = of.first; step < of.end; step++, parity ^= 1) {
-      ptx_mbarrier_wait(at.pixels.full, parity);
-      for (int piece = 0; piece < t.pieces; piece++, count++, s = next_slot(s, BOXES)) {
-        const channel_pair c = channels_of(f, piece * WGMMA_M, t.third_k);
-        float sum[1][N];
-        multiply<true>(sum, at.expand + piece * TAP, at.between);
-        if (tells) ptx_bulk_wait_read<BOXES - 1>(); /* the box is on its way no more */
-        ptx_wgmma_wait<0>();
-        if (f.residual) ptx_mbarrier_wait(at.box.full + 8 * s.stage, s.parity);
-        ptx_bar_sync(4, THREADS);
-        if (tells && piece == t.pieces - 1) ptx_mbarrier_arrive(at.pixels.empty);
-        put_finished<2 * N, false>(sum[0], c, f, at.boxes + s.stage * BOX);
-        ptx_fence_proxy_async();
-        ptx_bar_sync(4, THREADS); /* the box is there */
-        if (tells) {
-          ptx_tensor_store(results, {piece * WGMMA_M, 0, step * ROWS, of.n}, at.boxes + s.stage * BOX);
-          ptx_bulk_commit();
-          if (f.residual && count > 0) {
-            ptx_bulk_wait_read<1>(); /* the box before has left */
-            ptx_mbarrier_arrive(at.box.empty + 8 * (s.stage > 0 ? s.stage - 1 : BOXES - 1));
-          }
-        }
-      }
-    }
-  }
-  if (tells) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
 }
 
 /* N: pixels of a row. */
 template <int N>
 __global__ void __launch_bounds__(BLOCK, 1)
-    bottleneck_kernel(strips t, finish first, finish second, finish third, const __half *__restrict__ w, const __grid_constant__ CUtensorMap x,
-                      const __grid_constant__ CUtensorMap reduce, const __grid_constant__ CUtensorMap expand, const __grid_constant__ CUtensorMap residuals,
+    bottleneck_kernel(strips t, finish first, finish second, finish third, const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap reduce,
+                      const __grid_constant__ CUtensorMap windows, const __grid_constant__ CUtensorMap expand, const __grid_constant__ CUtensorMap residuals,
                       const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  __shared__ unsigned long long barriers[2 * (MOST_STAGES + KEPT + 1 + BOXES) + 1];
+  __shared__ unsigned long long barriers[2 * (MOST_STAGES + KEPT + BETWEEN + BOXES) + 3];
   const int role = uniform(threadIdx.x / THREADS), warp = uniform(threadIdx.x / 32);
-  const ptx_shared of_x = ptx_shared_address(barriers), of_rows = of_x + 16 * MOST_STAGES, of_pixels = of_rows + 16 * KEPT, of_box = of_pixels + 16;
+  const ptx_shared of_x = ptx_shared_address(barriers), of_rows = of_x + 16 * MOST_STAGES, of_pixels = of_rows + 16 * KEPT, of_box = of_pixels + 16 * BETWEEN,
+                   others = of_box + 16 * BOXES;
   const ptx_shared filters = ptx_shared_address(shared), kept = filters + (t.chunks + t.pieces) * TAP, between = kept + KEPT * pair_bytes(N);
-  const places at = {filters,
-                     filters + t.chunks * TAP,
-                     kept,
-                     between,
-                     between + ROWS * N * ROW,
-                     between + (1 + BOXES) * ROWS * N * ROW,
-                     of_box + 16 * BOXES,
-                     {of_x, of_x + 8 * MOST_STAGES},
-                     {of_rows, of_rows + 8 * KEPT},
-                     {of_pixels, of_pixels + 8},
-                     {of_box, of_box + 8 * BOXES}};
+  const walk w_at = {kept,       between,     filters + t.chunks * TAP,      between + BETWEEN * ROWS * N * ROW,   others,
+                     others + 8, others + 16, {of_rows, of_rows + 8 * KEPT}, {of_pixels, of_pixels + 8 * BETWEEN}, {of_box, of_box + 8 * BOXES}};
+  const places at = {w_at, filters, between + (BETWEEN + BOXES) * ROWS * N * ROW, {of_x, of_x + 8 * MOST_STAGES}};
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&x), ptx_prefetch_tensormap(&reduce), ptx_prefetch_tensormap(&expand);
-    ptx_mbarrier_init(at.filters_there, 1);
-    ring_begin(at.rows, KEPT, THREADS / 32), ring_begin(at.pixels, 1, 1), ring_begin(at.box, BOXES, 1);
+    ptx_mbarrier_init(at.w.filters_there, 1), ptx_mbarrier_init(at.w.room_full, 1), ptx_mbarrier_init(at.w.room_empty, 1);
+    ring_begin(at.w.rows, KEPT, THREADS / 32), ring_begin(at.w.pixels, BETWEEN, THREADS / 32), ring_begin(at.w.box, BOXES, 1);
     ring_begin(at.x, t.stages, THREADS / 32);
   }
   for (int i = threadIdx.x; i < KEPT * pair_bytes(N) / 16; i += BLOCK) /* beside the rows is padding, and stays so */
@@ -202,17 +119,19 @@ __global__ void __launch_bounds__(BLOCK, 1)
     reduce_rows<N>(t, at, first);
   } else if (role == 2) {
     ptx_setmaxnreg_inc<240>();
-    convolve_rows<N>(t, at, second, w);
+    if (is_relu(second)) convolve_rows<N, KEPT, taps_taken(N, BOXES), RELU>(t, at.w, second, &windows);
+    else convolve_rows<N, KEPT, taps_taken(N, BOXES), LIMITS>(t, at.w, second, &windows);
   } else {
     ptx_setmaxnreg_dec<112>();
-    expand_rows<N>(t, at, third, &results);
+    if (is_relu(third)) expand_rows<N, 1, BOXES, RELU>(t, at.w, third, 0, &results);
+    else expand_rows<N, 1, BOXES, LIMITS>(t, at.w, third, 0, &results);
   }
 }
 
 /* ---------------------------------------------------------------- host */
 
-typedef void bottleneck_function(strips t, finish first, finish second, finish third, const __half *w, CUtensorMap x, CUtensorMap reduce, CUtensorMap expand,
-                                 CUtensorMap residuals, CUtensorMap results);
+typedef void bottleneck_function(strips t, finish first, finish second, finish third, CUtensorMap x, CUtensorMap reduce, CUtensorMap windows,
+                                 CUtensorMap expand, CUtensorMap residuals, CUtensorMap results);
 typedef struct instance {
   int n;
   bottleneck_function *kernel;
@@ -222,7 +141,7 @@ typedef struct instance {
 static const instance instances[] = {ROW_OF(16), ROW_OF(32), ROW_OF(WIDE)};
 
 typedef struct bottleneck_plan {
-  CUtensorMap x, reduce, expand, results;
+  CUtensorMap x, reduce, windows, expand, results;
   conv_epilogue epilogue[LAYERS];
   strips cut;
   const instance *row;
@@ -258,7 +177,7 @@ static const char *plan_bottleneck(const conv_chain *chain, const conv_device *d
   const int n = mine->row->n, box = ROWS * n * ROW;
   t->first_k = a->K, t->second_k = b->K, t->third_k = c->K, t->rows = a->H, t->columns = a->W;
   t->chunks = (a->C + BK - 1) / BK, t->pieces = (c->K + WGMMA_M - 1) / WGMMA_M;
-  const int64_t others = (int64_t)(t->chunks + t->pieces) * TAP + KEPT * pair_bytes(n) + (1 + BOXES) * box;
+  const int64_t others = (int64_t)(t->chunks + t->pieces) * TAP + KEPT * pair_bytes(n) + (BETWEEN + BOXES) * box;
   const int64_t fit = ((int64_t)device->shared_per_block - 1024 - others) / box;
   if (fit < 2) return "filters and two stages do not fit in shared memory";
   const int most = n == WIDE ? 2 : MOST_STAGES;
@@ -271,6 +190,7 @@ static const char *plan_bottleneck(const conv_chain *chain, const conv_device *d
   const cuuint32_t rows[4] = {BK, (cuuint32_t)n, ROWS, 1};
   why = map_tiles(plan, &mine->x, "x", 4, x_size, rows);
   if (!why) why = map_filters(plan, &mine->reduce, a, WGMMA_M);
+  if (!why) why = map_filters(plan, &mine->windows, b, WGMMA_M);
   if (!why) why = map_filters(plan, &mine->expand, c, WGMMA_M);
   if (!why) why = map_tiles(plan, &mine->results, "y", 4, y_size, rows);
   if (why) return why;
@@ -283,16 +203,17 @@ static cudaError_t launch_bottleneck(const conv_plan *plan, const conv_buffers *
   const bottleneck_plan *mine = plan_data<bottleneck_plan>(plan);
   const conv_epilogue *e = mine->epilogue;
   const conv_buffers *a = &each[0], *b = &each[1], *c = &each[2];
-  CUtensorMap x, reduce, expand, residuals, results;
+  CUtensorMap x, reduce, windows, expand, residuals, results;
   cudaError_t status = map_at(&x, &mine->x, a->x);
   if (!status) status = map_at(&reduce, &mine->reduce, a->w);
+  if (!status) status = map_at(&windows, &mine->windows, b->w);
   if (!status) status = map_at(&expand, &mine->expand, c->w);
   if (!status) status = map_at(&residuals, &mine->results, e[2].residual ? (void *)c->residual : c->y);
   if (!status) status = map_at(&results, &mine->results, c->y);
   if (status) return status;
   return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, mine->row->kernel,
-                       mine->cut, finish_of(&e[0], a->scale, a->bias), finish_of(&e[1], b->scale, b->bias), finish_of(&e[2], c->scale, c->bias),
-                       (const __half *)b->w, x, reduce, expand, residuals, results);
+                       mine->cut, finish_of(&e[0], a->scale, a->bias), finish_of(&e[1], b->scale, b->bias), finish_of(&e[2], c->scale, c->bias), x, reduce,
+                       windows, expand, residuals, results);
 }
 
 /* A strip's first two narrow rows are the last of the strip above it, but for an image's first. */
@@ -306,7 +227,7 @@ static void facts_bottleneck(const conv_chain *chain, const conv_plan *plan, cha
             mine->shared,
             mine->cut.count,
             again,
-            steps_of(&mine->cut, mine->blocks) * (1.2 + 0.075 * mine->row->n)};
+            steps_of(&mine->cut, mine->blocks) * (0.6 + 0.08 * mine->row->n)};
 }
 
 static double growth_bottleneck(const conv_chain *chain, int index, bool random) { return growth_steps(&chain->operation[index].problem, random); }

@@ -48,8 +48,8 @@ template <int M> static __device__ __forceinline__ corner corner_at(const tile_c
   return {(i - of_k * t.parts.by) * M * WGMMA_M, (of_k - of_q * t.by_q.by) * t.columns, (of_q - n * t.by_p.by) * t.rows, n};
 }
 
-/* M: times 64 filters of a tile. TURNS: warpgroups that multiply, a tile each in turn; two, where tiles have one chunk. */
-template <int M, int STRIDE, int TURNS>
+/* M: times 64 filters of a tile. TURNS: warpgroups that multiply, a tile each in turn; two, where tiles have one chunk. COLUMNS: of a tile. */
+template <int M, int STRIDE, int TURNS, int COLUMNS>
 __global__ void __launch_bounds__(threads(TURNS), 1)
     separable_kernel(conv_problem p, int filters, tile_cut t, finish first, finish second, const __half *__restrict__ w,
                      const __grid_constant__ CUtensorMap halos, const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap residuals,
@@ -108,17 +108,23 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
     const int lane = threadIdx.x % 32, steps = (t.tiles - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x * t.chunks.by;
     ptx_mbarrier_wait(table_full, 0);
     diagonals d;
-    int had = -1; /* whose diagonals these are */
-    for (int task = uniform(threadIdx.x / 32) - (1 + TURNS) * THREADS / 32; task < steps * TASKS; task += WORKERS) {
-      const int step = task / TASKS, group = task % TASKS, round = divide(step, t.stages), stage = step - round * t.stages.by, operand = step % OPERANDS;
+    int had = -1;                                                                                    /* whose diagonals these are */
+    const int begin = uniform(threadIdx.x / 32) - (1 + TURNS) * THREADS / 32, group = begin % TASKS; /* always the same */
+    const lane_places places = places_of<STRIDE, COLUMNS>(group);
+    const bool floored = is_floored(first);
+    for (int task = begin; task < steps * TASKS; task += WORKERS) {
+      const int step = task / TASKS, round = divide(step, t.stages), stage = step - round * t.stages.by, operand = step % OPERANDS;
       const int channel = (step - divide(step, t.chunks) * t.chunks.by) * BK + group * SIDE;
       if (channel != had) d = load_diagonals(first, table, channel, p.C), had = channel;
       ptx_mbarrier_wait(x.full + 8 * stage, round & 1);
       ptx_mbarrier_wait(operands.empty + 8 * operand, step / OPERANDS % 2 ^ 1);
-      if (channel < p.C)
+      const ptx_shared from = at + of_x + stage * t.stage, to = at + operand * OPERAND;
+      if (channel < p.C && floored)
 #pragma unroll 1
-        for (int unit = 0; unit < UNITS; unit++)
-          depthwise<STRIDE>(t.columns, t.wide, first, d, group, unit, at + of_x + stage * t.stage, at + operand * OPERAND);
+        for (int unit = 0; unit < UNITS; unit++) depthwise<STRIDE, COLUMNS, FLOOR>(first, d, places, unit, from, to);
+      else if (channel < p.C)
+#pragma unroll 1
+        for (int unit = 0; unit < UNITS; unit++) depthwise<STRIDE, COLUMNS, LIMITS>(first, d, places, unit, from, to);
       else if (step < OPERANDS || t.chunks.by > 1 /* of one chunk they stay */) put_zeros(group, shared + operand * OPERAND);
       ptx_fence_proxy_async(); /* written by threads, read by wgmma */
       __syncwarp();
@@ -129,7 +135,7 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
 
   ptx_setmaxnreg_inc<TURNS == 1 ? 144 : 104>(); /* who multiplies: every tile, or with one chunk every second */
   const int me = role - 1, begin = blockIdx.x + me * gridDim.x, box = at + of_boxes + me * M * OPERAND;
-  const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
+  const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0, unlimited = is_unlimited(second);
   slot o = {me, 0}, s = {0, 0};
   unsigned parity = 0;
   channel_pair channels[M]; /* the same for all tiles of the block */
@@ -159,7 +165,9 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
     if (second.residual) ptx_mbarrier_wait(of_box.full + 8 * me, parity);
     ptx_bar_sync(2 + me, THREADS); /* the boxes are free */
 #pragma unroll
-    for (int m = 0; m < M; m++) put_finished<PIXELS, false>(sum[m], channels[m], second, box + m * OPERAND);
+    for (int m = 0; m < M; m++)
+      if (unlimited) put_finished<PIXELS, false, NO_LIMITS>(sum[m], channels[m], second, box + m * OPERAND);
+      else put_finished<PIXELS, false>(sum[m], channels[m], second, box + m * OPERAND);
     ptx_fence_proxy_async();
     ptx_bar_sync(2 + me, THREADS); /* they are there */
     if (stores) {
@@ -176,10 +184,11 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
 typedef void separable_function(conv_problem p, int filters, tile_cut t, finish first, finish second, const __half *w, CUtensorMap halos,
                                 CUtensorMap filter_tiles, CUtensorMap residuals, CUtensorMap results);
 enum { MOST_M = 3 };
-static separable_function *const instances[1 + MOST_M][2] = {{separable_kernel<1, 1, 2>, separable_kernel<1, 2, 2>}, /* two multipliers */
-                                                             {separable_kernel<1, 1, 1>, separable_kernel<1, 2, 1>},
-                                                             {separable_kernel<2, 1, 1>, separable_kernel<2, 2, 1>},
-                                                             {separable_kernel<3, 1, 1>, separable_kernel<3, 2, 1>}};
+#define ROW_OF(M, TURNS)                                                                                                                           \
+  {                                                                                                                                                \
+    {separable_kernel<M, 1, TURNS, 8>, separable_kernel<M, 1, TURNS, 16>}, { separable_kernel<M, 2, TURNS, 8>, separable_kernel<M, 2, TURNS, 16> } \
+  }
+static separable_function *const instances[1 + MOST_M][2][2] = {ROW_OF(1, 2) /* two multipliers */, ROW_OF(1, 1), ROW_OF(2, 1), ROW_OF(3, 1)};
 
 typedef struct separable_plan {
   CUtensorMap halos, filter_tiles, results;
@@ -264,7 +273,7 @@ static const char *plan_separable(const conv_chain *chain, const conv_device *de
   mine->shared = (int)best_tiles(p, q->K, device, t, &m);
   if (!mine->shared) return "two stages do not fit in shared memory";
   mine->problem = *p, mine->filters = q->K, mine->first = a->epilogue, mine->second = b->epilogue;
-  mine->multipliers = multipliers_of(t, m), mine->kernel = instances[mine->multipliers > 1 ? 0 : m][p->stride_h - 1];
+  mine->multipliers = multipliers_of(t, m), mine->kernel = instances[mine->multipliers > 1 ? 0 : m][p->stride_h - 1][t->columns > 8];
   mine->blocks = blocks_of(t, device);
   const cuuint64_t x_size[4] = {(cuuint64_t)p->C, (cuuint64_t)p->W, (cuuint64_t)p->H, (cuuint64_t)p->N},
                    y_size[4] = {(cuuint64_t)q->K, (cuuint64_t)q->Q, (cuuint64_t)q->P, (cuuint64_t)q->N};

@@ -1,6 +1,7 @@
 /* Every wrapper of common/ptx/ in every form: to be compiled, never launched (tests/ptx_wrappers.sh). */
 #include <cuda_runtime.h>
 
+#include "common/ptx/convert.cuh"
 #include "common/ptx/prefetch.cuh"
 #include "common/ptx/ptx.cuh"
 #include "common/ptx/st_async.cuh"
@@ -24,7 +25,7 @@ __global__ void matrices(float *y) {
   float sum[4] = {};
   ptx_mma_m16n8k16(sum, four, two);
   ptx_mma_m16n8k8(sum, four, two);
-  y[threadIdx.x] = sum[0] + sum[1] + sum[2] + sum[3];
+  y[threadIdx.x] = sum[0] + sum[1] + sum[2] + sum[3] + __low2float(ptx_half2_relu(sum[0], sum[1]));
 }
 
 __global__ void copies(float *y, const float *x) {
