@@ -227,7 +227,7 @@ static void facts_bottleneck(const conv_chain *chain, const conv_plan *plan, cha
             mine->shared,
             mine->cut.count,
             again,
-            steps_of(&mine->cut, mine->blocks) * (0.6 + 0.08 * mine->row->n)};
+            steps_of(&mine->cut, mine->blocks) * (0.3 + 0.0775 * mine->row->n)};
 }
 
 static double growth_bottleneck(const conv_chain *chain, int index, bool random) { return growth_steps(&chain->operation[index].problem, random); }

@@ -18,17 +18,20 @@
 #include "common/harness/launch.h"
 
 static constexpr int LAYERS = 2, BLOCK = (1 + LAYERS) * THREADS, BOXES = 3, STAGES = 6;
-static constexpr int N = 56 /* pixels of a row */, BOX = ROWS * N * ROW;
+static constexpr int N = 56 /* pixels of a row */, BOX = ROWS * N * ROW, ROOM = TAPS * TAP /* for a layer's filters, where boxes will be */;
+static_assert(BOXES * BOX <= ROOM);
 
 /* Shared memory, and who hands on what: barriers of a ring each. */
 typedef struct places {
   ptx_shared stages, kept, boxes;
-  ring x, rows, box; /* x: two rows with padding; rows: what lies between; box: residuals, and room for results */
+  ptx_shared room_full[LAYERS], room_empty[LAYERS]; /* of each layer's filters, in turn */
+  ring x, rows, box;                                /* x: two rows with padding; rows: what lies between; box: residuals, and room for results */
 } places;
 
 /* The copy engine's work: x by one thread, residuals by another. Step s of the first layer makes rows 2 s + 1 and 2 s + 2 from x's rows 2 s to 2 s + 3. */
 static __device__ __forceinline__ void ask(const strips &t, const places &at, int warp, bool residual, const CUtensorMap *x, const CUtensorMap *residuals) {
   slot s = {0, 0};
+  if (warp == 1 && residual) ptx_mbarrier_wait(at.room_empty[1], 0);
   for (int i = blockIdx.x; i < t.count; i += gridDim.x) {
     const strip of = strip_at(t, i);
     for (int step = of.first - 1; step <= of.end && warp == 0; step++, s = next_slot(s, STAGES)) {
@@ -45,9 +48,10 @@ static __device__ __forceinline__ void ask(const strips &t, const places &at, in
 }
 
 /* The first layer. */
-static __device__ __forceinline__ void first_rows(const strips &t, const places &at, const finish &f, const __half *__restrict__ w) {
+template <limits_kind KIND> static __device__ __forceinline__ void first_rows(const strips &t, const places &at, const finish &f, const CUtensorMap *filters) {
   unsigned a[TAPS * STEPS][4];
-  load_filters(a, w, t.first_k, t.second_k);
+  take_filters<TAPS>(a, at.boxes, at.room_full[0], 2, filters);
+  if (threadIdx.x % THREADS == 0) ptx_mbarrier_arrive(at.room_empty[0]);
   const channel_pair c = channels_of(f, 0, t.second_k);
   const bool first_lane = threadIdx.x % 32 == 0;
   slot s = {0, 0}, to = {0, 0};
@@ -63,7 +67,7 @@ static __device__ __forceinline__ void first_rows(const strips &t, const places 
       ptx_wgmma_wait<0>();
       if (first_lane) ptx_mbarrier_arrive(at.x.empty + 8 * before);
       ptx_mbarrier_wait(at.rows.empty + 8 * to.stage, to.parity ^ 1);
-      put_rows<N>(sum, c, f, at.kept + to.stage * pair_bytes(N), step * ROWS + 1, t);
+      put_rows<N, KIND>(sum, c, f, at.kept + to.stage * pair_bytes(N), step * ROWS + 1, t);
       ptx_fence_proxy_async();
       ptx_bar_sync(2, THREADS);
       if (threadIdx.x % THREADS == 0) ptx_mbarrier_arrive(at.rows.full + 8 * to.stage); /* the rows are there */
@@ -74,10 +78,12 @@ static __device__ __forceinline__ void first_rows(const strips &t, const places 
 }
 
 /* The second layer, and results. */
-static __device__ __forceinline__ void second_rows(const strips &t, const places &at, const finish &f, const __half *__restrict__ w,
-                                                   const CUtensorMap *results) {
+template <limits_kind KIND>
+static __device__ __forceinline__ void second_rows(const strips &t, const places &at, const finish &f, const CUtensorMap *filters, const CUtensorMap *results) {
   unsigned a[TAPS * STEPS][4];
-  load_filters(a, w, t.second_k, t.third_k);
+  ptx_mbarrier_wait(at.room_empty[0], 0); /* the first layer has its own */
+  take_filters<TAPS>(a, at.boxes, at.room_full[1], 3, filters);
+  if (threadIdx.x % THREADS == 0) ptx_mbarrier_arrive(at.room_empty[1]);
   const channel_pair c = channels_of(f, 0, t.third_k);
   const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
   slot s = {0, 0}, out = {0, 0};
@@ -96,10 +102,10 @@ static __device__ __forceinline__ void second_rows(const strips &t, const places
       if (f.residual) ptx_mbarrier_wait(at.box.full + 8 * out.stage, out.parity);
       ptx_bar_sync(3, THREADS);
       ptx_wgmma_wait<1>();
-      put_finished<N, false>(sum[0], c, f, box);
+      put_finished<N, false, KIND>(sum[0], c, f, box);
       ptx_wgmma_wait<0>();
       if (first_lane) ptx_mbarrier_arrive(at.rows.empty + 8 * before); /* no window needs these rows any more */
-      put_finished<N, false>(sum[1], c, f, box + N * ROW);
+      put_finished<N, false, KIND>(sum[1], c, f, box + N * ROW);
       ptx_fence_proxy_async();
       ptx_bar_sync(3, THREADS); /* the box is there */
       if (stores) {
@@ -118,17 +124,25 @@ static __device__ __forceinline__ void second_rows(const strips &t, const places
 }
 
 __global__ void __launch_bounds__(BLOCK, 1)
-    two_windows_kernel(strips t, finish first, finish second, const __half *__restrict__ w, const __half *__restrict__ next_w,
+    two_windows_kernel(strips t, finish first, finish second, const __grid_constant__ CUtensorMap windows, const __grid_constant__ CUtensorMap next_windows,
                        const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap residuals, const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  __shared__ unsigned long long barriers[2 * (STAGES + KEPT + BOXES)];
+  __shared__ unsigned long long barriers[2 * (STAGES + KEPT + BOXES + LAYERS)];
   const int role = uniform(threadIdx.x / THREADS), warp = uniform(threadIdx.x / 32);
-  const ptx_shared kept = ptx_shared_address(shared), boxes = kept + KEPT * pair_bytes(N), stages = boxes + BOXES * BOX;
-  const ptx_shared of_x = ptx_shared_address(barriers), of_rows = of_x + 16 * STAGES, of_box = of_rows + 16 * KEPT;
-  const places at = {stages, kept, boxes, {of_x, of_x + 8 * STAGES}, {of_rows, of_rows + 8 * KEPT}, {of_box, of_box + 8 * BOXES}};
+  const ptx_shared kept = ptx_shared_address(shared), stages = kept + KEPT * pair_bytes(N), boxes = stages + STAGES * pair_bytes(N);
+  const ptx_shared of_x = ptx_shared_address(barriers), of_rows = of_x + 16 * STAGES, of_box = of_rows + 16 * KEPT, of_room = of_box + 16 * BOXES;
+  const places at = {stages,
+                     kept,
+                     boxes,
+                     {of_room, of_room + 8},
+                     {of_room + 16, of_room + 24},
+                     {of_x, of_x + 8 * STAGES},
+                     {of_rows, of_rows + 8 * KEPT},
+                     {of_box, of_box + 8 * BOXES}};
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&x), ptx_prefetch_tensormap(&results);
+    for (int i = 0; i < LAYERS; i++) ptx_mbarrier_init(at.room_full[i], 1), ptx_mbarrier_init(at.room_empty[i], 1);
     ring_begin(at.x, STAGES, THREADS / 32), ring_begin(at.rows, KEPT, THREADS / 32), ring_begin(at.box, BOXES, 1);
   }
   for (int i = threadIdx.x; i < KEPT * pair_bytes(N) / 16; i += BLOCK) *(uint4 *)(shared + i * 16) = uint4(); /* beside the rows is padding, and stays so */
@@ -141,15 +155,17 @@ __global__ void __launch_bounds__(BLOCK, 1)
     if (threadIdx.x % 32 == 0 && warp < 2) ask(t, at, warp, second.residual, &x, &residuals);
   } else {
     ptx_setmaxnreg_inc<240>();
-    if (role == 1) first_rows(t, at, first, w);
-    else second_rows(t, at, second, next_w, &results);
+    if (role == 1 && is_relu(first)) first_rows<RELU>(t, at, first, &windows);
+    else if (role == 1) first_rows<LIMITS>(t, at, first, &windows);
+    else if (is_relu(second)) second_rows<RELU>(t, at, second, &next_windows, &results);
+    else second_rows<LIMITS>(t, at, second, &next_windows, &results);
   }
 }
 
 /* ---------------------------------------------------------------- host */
 
 typedef struct two_windows_plan {
-  CUtensorMap x, results;
+  CUtensorMap x, windows[LAYERS], results;
   conv_epilogue epilogue[LAYERS];
   strips cut;
   int blocks, shared;
@@ -175,11 +191,12 @@ static const char *plan_two_windows(const conv_chain *chain, const conv_device *
   t->first_k = a->C, t->second_k = a->K, t->third_k = b->K, t->rows = a->H, t->columns = a->W;
   choose_strips(a->N, device->sm_count, t);
   for (int i = 0; i < LAYERS; i++) mine->epilogue[i] = chain->operation[i].epilogue;
-  mine->shared = (KEPT + STAGES) * pair_bytes(N) + BOXES * BOX, mine->blocks = t->count < device->sm_count ? t->count : device->sm_count;
+  mine->shared = (KEPT + STAGES) * pair_bytes(N) + ROOM, mine->blocks = t->count < device->sm_count ? t->count : device->sm_count;
   const cuuint64_t x_size[4] = {(cuuint64_t)a->C, (cuuint64_t)a->W, (cuuint64_t)a->H, (cuuint64_t)a->N},
                    y_size[4] = {(cuuint64_t)b->K, (cuuint64_t)b->W, (cuuint64_t)b->H, (cuuint64_t)b->N};
   const cuuint32_t padded[4] = {BK, pitch(N), ROWS, 1}, rows[4] = {WGMMA_M, N, ROWS, 1};
   const char *why = map_tiles(plan, &mine->x, "x", 4, x_size, padded);
+  for (int i = 0; i < LAYERS && !why; i++) why = map_filters(plan, &mine->windows[i], i == 0 ? a : b, WGMMA_M);
   if (!why) why = map_tiles(plan, &mine->results, "y", 4, y_size, rows);
   if (why) return why;
   snprintf(plan->words, sizeof plan->words, "%d strips of %d rows: products of %d", t->count, ROWS * t->length, N);
@@ -191,14 +208,14 @@ static cudaError_t launch_two_windows(const conv_plan *plan, const conv_buffers 
   const two_windows_plan *mine = plan_data<two_windows_plan>(plan);
   const conv_epilogue *e = mine->epilogue;
   const conv_buffers *a = &each[0], *b = &each[1];
-  CUtensorMap x, residuals, results;
+  CUtensorMap x, windows[LAYERS], residuals, results;
   cudaError_t status = map_at(&x, &mine->x, a->x);
+  for (int i = 0; i < LAYERS && !status; i++) status = map_at(&windows[i], &mine->windows[i], each[i].w);
   if (!status) status = map_at(&residuals, &mine->results, e[1].residual ? (void *)b->residual : b->y);
   if (!status) status = map_at(&results, &mine->results, b->y);
   if (status) return status;
   return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true}, two_windows_kernel,
-                       mine->cut, finish_of(&e[0], a->scale, a->bias), finish_of(&e[1], b->scale, b->bias), (const __half *)a->w, (const __half *)b->w, x,
-                       residuals, results);
+                       mine->cut, finish_of(&e[0], a->scale, a->bias), finish_of(&e[1], b->scale, b->bias), windows[0], windows[1], x, residuals, results);
 }
 
 /* As 07e's: two rows of a strip are the strip's above it, too. */
@@ -206,7 +223,7 @@ static void facts_two_windows(const conv_chain *chain, const conv_plan *plan, ch
   const two_windows_plan *mine = plan_data<two_windows_plan>(plan);
   const conv_problem *p = &chain->operation[0].problem;
   const double again = (double)(mine->cut.count - p->N) * ROWS * p->W * p->K * p->C * TAPS;
-  *facts = {(const void *)two_windows_kernel, mine->blocks, BLOCK, mine->shared, mine->cut.count, again, 3.9 * steps_of(&mine->cut, mine->blocks)};
+  *facts = {(const void *)two_windows_kernel, mine->blocks, BLOCK, mine->shared, mine->cut.count, again, 3.1 * steps_of(&mine->cut, mine->blocks)};
 }
 
 static double growth_two_windows(const conv_chain *chain, int index, bool random) { return growth_steps(&chain->operation[index].problem, random); }

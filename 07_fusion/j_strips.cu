@@ -152,7 +152,7 @@ static void facts_strips(const conv_chain *chain, const conv_plan *plan, chain_f
   (void)chain;
   const strips_plan *mine = plan_data<strips_plan>(plan);
   *facts = {
-      (const void *)strips_kernel, mine->blocks, BLOCK, mine->shared, mine->cut.count, 0, steps_of(&mine->cut, mine->blocks) * (1.4 + 0.32 * mine->cut.pieces)};
+      (const void *)strips_kernel, mine->blocks, BLOCK, mine->shared, mine->cut.count, 0, steps_of(&mine->cut, mine->blocks) * (1.3 + 0.23 * mine->cut.pieces)};
 }
 
 static double growth_strips(const conv_chain *chain, int index, bool random) { return growth_steps(&chain->operation[index].problem, random); }

@@ -3,6 +3,7 @@
 #include "07_fusion/finish.cuh"
 
 static constexpr int ROWS = 2 /* of a step */, KEPT = 2 /* steps whose rows are there */, TAPS = 9, STEPS = BK / 16 /* products of a tap */;
+static constexpr int TAP = WGMMA_M * ROW /* bytes of 64 filters of 64 channels */;
 
 /* A row in shared memory: padding, N pixels, padding. Results of a window need no others. A step's rows lie together, and begin where a swizzle does. */
 static __host__ __device__ constexpr int pitch(int n) { return n + 2; }
@@ -51,7 +52,7 @@ static inline int steps_of(const strips *t, int blocks) { return (t->count + blo
 
 /* Sums [64 channels][N pixels] of two rows, finished, to where they are kept: rows `row` and following of the image. What lies outside of it is the next layer's padding:
  * zeros, and not what scale and bias make of zeros. */
-template <int N>
+template <int N, limits_kind KIND = LIMITS>
 static __device__ __forceinline__ void put_rows(const float (&sum)[ROWS][N / 2], const channel_pair &c, const finish &f, ptx_shared to, int row,
                                                 const strips &t) {
   static_assert(ROWS == 2 && N % 8 == 0, "an even number of times eight pixels, each in one row");
@@ -64,7 +65,7 @@ static __device__ __forceinline__ void put_rows(const float (&sum)[ROWS][N / 2],
     for (int i = 0; i < 4; i++) {
       const int of_row = (j + i / 2) / EIGHTS, eight = (j + i / 2) % EIGHTS, s = 4 * eight + 2 * (i % 2), column = eight * 8 + lane % 4 * 2;
       const bool inside = row + of_row >= 0 && row + of_row < t.rows;
-      const unsigned pair = finished<false, false>(make_float2(sum[of_row][s], sum[of_row][s + 1]), c.scale[i % 2], c.bias[i % 2], 0, f);
+      const unsigned pair = finished<false, false, KIND>(make_float2(sum[of_row][s], sum[of_row][s + 1]), c.scale[i % 2], c.bias[i % 2], 0, f);
       part[i] = pair & ((inside && column < t.columns ? 0xffffu : 0) | (inside && column + 1 < t.columns ? 0xffff0000u : 0));
     }
     const int mine = j + lane / 16, of_row = mine >= EIGHTS;
@@ -72,16 +73,28 @@ static __device__ __forceinline__ void put_rows(const float (&sum)[ROWS][N / 2],
   }
 }
 
-/* A warpgroup's filters of the 3 x 3 in registers: of each 16 channels of a tap a's fragment. */
-static __device__ __forceinline__ void load_filters(unsigned (&a)[TAPS * STEPS][4], const __half *__restrict__ w, int channels, int filters) {
-  const int lane = threadIdx.x % 32, first = threadIdx.x / 32 % 4 * 16 + lane / 4;
+/* A warpgroup's filters of the 3 x 3 in registers: of each 16 channels of a tap a's fragment. From where they lie that would be 144 loads of 4 bytes a thread, 4 us. So the copy engine brings the
+ * taps to shared memory, as many as there is room for, and ldmatrix takes them from there. TAKEN: taps at a time; full: an mbarrier for one arrival; bar: the warpgroup's barrier. */
+template <int TAKEN>
+static __device__ __forceinline__ void take_filters(unsigned (&a)[TAPS * STEPS][4], ptx_shared room, ptx_shared full, int bar, const CUtensorMap *filters) {
+  const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;
 #pragma unroll
-  for (int j = 0; j < TAPS * STEPS; j++)
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      const int k = first + i % 2 * 8, c = j % STEPS * 16 + i / 2 * 8 + lane % 4 * 2;
-      a[j][i] = k < filters && c < channels ? *(const unsigned *)(w + (k * TAPS + j / STEPS) * channels + c) : 0;
+  for (int first = 0; first < TAPS; first += TAKEN) {
+    const int end = first + TAKEN < TAPS ? first + TAKEN : TAPS;
+    if (threadIdx.x % THREADS == 0) {
+      ptx_mbarrier_arrive_expect_tx(full, (end - first) * TAP);
+      for (int tap = first; tap < end; tap++) ptx_tensor_load(room + (tap - first) * TAP, filters, {0, tap, 0}, full);
     }
+    __syncwarp();
+    ptx_mbarrier_wait(full, first / TAKEN % 2);
+    __syncwarp(); /* ldmatrix takes a row's address from each lane: all must be here */
+#pragma unroll
+    for (int tap = first; tap < end; tap++)
+#pragma unroll
+      for (int j = 0; j < STEPS; j++) ptx_ldmatrix_x4(a[tap * STEPS + j], room + (tap - first) * TAP + swizzled(row, 2 * j + lane / 16));
+    ptx_fence_proxy_async(); /* read by threads, written by copies next */
+    ptx_bar_sync(bar, THREADS);
+  }
 }
 
 /* 64 filters, 16 channels of them in registers, times N pixels: all that a row of N has of sums. */

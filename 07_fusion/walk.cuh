@@ -2,7 +2,7 @@
 #pragma once
 #include "07_fusion/rows.cuh"
 
-static constexpr int TAP = WGMMA_M * ROW /* bytes of 64 filters of 64 channels */, BETWEEN = 2 /* steps between the two */;
+static constexpr int BETWEEN = 2 /* steps between the two */;
 
 /* Shared memory, and who hands on what: barriers of a ring each. `room`: of what lies between and of boxes, before anything is there. */
 typedef struct walk {
@@ -10,30 +10,7 @@ typedef struct walk {
   ring rows, pixels, box; /* rows: what the 3 x 3 reads, two in a place; pixels: what it gives; box: residuals, and room for results */
 } walk;
 
-/* The filters of the 3 x 3, as rows.cuh's load_filters has them; but that these are 144 loads of 4 bytes a thread, 4 us. So the copy engine brings the taps to shared memory, as many as there is
- * room for, where nothing lies yet, and ldmatrix takes them from there. TAKEN: taps at a time. */
-template <int TAKEN> static __device__ __forceinline__ void take_filters(unsigned (&a)[TAPS * STEPS][4], const walk &at, const CUtensorMap *filters) {
-  const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;
-#pragma unroll
-  for (int first = 0; first < TAPS; first += TAKEN) {
-    if (threadIdx.x % THREADS == 0) {
-      ptx_mbarrier_arrive_expect_tx(at.room_full, (TAPS - first < TAKEN ? TAPS - first : TAKEN) * TAP);
-      for (int tap = first; tap < TAPS && tap < first + TAKEN; tap++) ptx_tensor_load(at.between + (tap - first) * TAP, filters, {0, tap, 0}, at.room_full);
-    }
-    __syncwarp();
-    ptx_mbarrier_wait(at.room_full, first / TAKEN % 2);
-    __syncwarp(); /* ldmatrix takes a row's address from each lane: all must be here */
-#pragma unroll
-    for (int tap = first; tap < TAPS && tap < first + TAKEN; tap++)
-#pragma unroll
-      for (int j = 0; j < STEPS; j++) ptx_ldmatrix_x4(a[tap * STEPS + j], at.between + (tap - first) * TAP + swizzled(row, 2 * j + lane / 16));
-    ptx_fence_proxy_async(); /* read by threads, written by copies next */
-    ptx_bar_sync(3, THREADS);
-  }
-  if (threadIdx.x % THREADS == 0) ptx_mbarrier_arrive(at.room_empty);
-}
-
-/* TAKEN, if so many boxes lie behind what is between. */
+/* Of the filters of the 3 x 3 so many taps find room where so many boxes, and what lies between, will be. */
 static __host__ __device__ constexpr int taps_taken(int n, int boxes) {
   return (BETWEEN + boxes) * ROWS * n * ROW / TAP < TAPS ? (BETWEEN + boxes) * ROWS * n * ROW / TAP : TAPS;
 }
@@ -42,7 +19,8 @@ static __host__ __device__ constexpr int taps_taken(int n, int boxes) {
 template <int N, int PLACES, int TAKEN, limits_kind KIND>
 static __device__ __forceinline__ void convolve_rows(const strips &t, const walk &at, const finish &f, const CUtensorMap *filters) {
   unsigned a[TAPS * STEPS][4];
-  take_filters<TAKEN>(a, at, filters);
+  take_filters<TAKEN>(a, at.between, at.room_full, 3, filters);
+  if (threadIdx.x % THREADS == 0) ptx_mbarrier_arrive(at.room_empty);
   const channel_pair c = channels_of(f, 0, t.second_k);
   const bool tells = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
   slot s = {0, 0}, to = {0, 0};
