@@ -93,6 +93,13 @@ static __device__ __forceinline__ void depthwise(const finish &f, const diagonal
   }
 }
 
+/* By a worker: a task, both units. */
+template <int STRIDE, int COLUMNS, limits_kind KIND>
+static __device__ __forceinline__ void both_units(const finish &f, const diagonals &d, const lane_places &at, ptx_shared x, ptx_shared to) {
+#pragma unroll 1
+  for (int unit = 0; unit < 2; unit++) depthwise<STRIDE, COLUMNS, KIND>(f, d, at, unit, x, to);
+}
+
 /* By a worker: zeros for 16 channels that are none. */
 static __device__ __forceinline__ void put_zeros(int group, unsigned char *to) {
   for (int pixel = threadIdx.x % 32; pixel < PIXELS; pixel += 32)

@@ -21,7 +21,7 @@
 #include "common/harness/launch.h"
 
 static constexpr int WORKERS = 12 /* warps that make operands */, TAP = WGMMA_M * ROW;
-static constexpr int TASKS = BK / SIDE /* of a chunk */, UNITS = 2 /* of a task */, AHEAD = WORKERS / TASKS /* steps from a worker's task to its next */;
+static constexpr int TASKS = BK / SIDE /* of a chunk */, AHEAD = WORKERS / TASKS /* steps from a worker's task to its next */;
 static constexpr int OPERAND = PIXELS * ROW, OPERANDS = 4, MOST_STAGES = 2 * AHEAD, MOST_OF_FILTERS = 16, MOST_FILTERS = 384;
 
 /* Threads, with so many warpgroups that multiply. */
@@ -46,6 +46,16 @@ typedef struct corner {
 template <int M> static __device__ __forceinline__ corner corner_at(const tile_cut &t, int i) {
   const int of_k = divide(i, t.parts), of_q = divide(of_k, t.by_q), n = divide(of_q, t.by_p);
   return {(i - of_k * t.parts.by) * M * WGMMA_M, (of_k - of_q * t.by_q.by) * t.columns, (of_q - n * t.by_p.by) * t.rows, n};
+}
+
+/* A tile's results, finished, to a multiplier's boxes. */
+template <int M>
+static __device__ __forceinline__ void put_boxes(const float (&sum)[M][PIXELS / 2], const channel_pair (&c)[M], const finish &f, bool unlimited,
+                                                 ptx_shared box) {
+#pragma unroll
+  for (int m = 0; m < M; m++)
+    if (unlimited) put_finished<PIXELS, false, NO_LIMITS>(sum[m], c[m], f, box + m * OPERAND);
+    else put_finished<PIXELS, false>(sum[m], c[m], f, box + m * OPERAND);
 }
 
 /* M: times 64 filters of a tile. TURNS: warpgroups that multiply, a tile each in turn; two, where tiles have one chunk. COLUMNS: of a tile. */
@@ -119,12 +129,8 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
       ptx_mbarrier_wait(x.full + 8 * stage, round & 1);
       ptx_mbarrier_wait(operands.empty + 8 * operand, step / OPERANDS % 2 ^ 1);
       const ptx_shared from = at + of_x + stage * t.stage, to = at + operand * OPERAND;
-      if (channel < p.C && floored)
-#pragma unroll 1
-        for (int unit = 0; unit < UNITS; unit++) depthwise<STRIDE, COLUMNS, FLOOR>(first, d, places, unit, from, to);
-      else if (channel < p.C)
-#pragma unroll 1
-        for (int unit = 0; unit < UNITS; unit++) depthwise<STRIDE, COLUMNS, LIMITS>(first, d, places, unit, from, to);
+      if (channel < p.C && floored) both_units<STRIDE, COLUMNS, FLOOR>(first, d, places, from, to);
+      else if (channel < p.C) both_units<STRIDE, COLUMNS, LIMITS>(first, d, places, from, to);
       else if (step < OPERANDS || t.chunks.by > 1 /* of one chunk they stay */) put_zeros(group, shared + operand * OPERAND);
       ptx_fence_proxy_async(); /* written by threads, read by wgmma */
       __syncwarp();
@@ -164,10 +170,7 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
     if (first_lane && !t.resident) ptx_mbarrier_arrive(weights.empty + 8 * s_before.stage);
     if (second.residual) ptx_mbarrier_wait(of_box.full + 8 * me, parity);
     ptx_bar_sync(2 + me, THREADS); /* the boxes are free */
-#pragma unroll
-    for (int m = 0; m < M; m++)
-      if (unlimited) put_finished<PIXELS, false, NO_LIMITS>(sum[m], channels[m], second, box + m * OPERAND);
-      else put_finished<PIXELS, false>(sum[m], channels[m], second, box + m * OPERAND);
+    put_boxes<M>(sum, channels, second, unlimited, box);
     ptx_fence_proxy_async();
     ptx_bar_sync(2 + me, THREADS); /* they are there */
     if (stores) {

@@ -35,8 +35,13 @@ apart() {
 chain 07d '64 to 64 to 256, residual' mb2ic64ih14oc64kh3ph1+scale+bias+relu mb2ic64ih14oc256kh1+scale+bias+residual+relu
 chain 07d 'no epilogues, a piece that is not whole' mb2ic64ih13oc64kh3ph1 mb2ic64ih13oc136kh1
 chain 07d 'few channels, several images a tile' mb5ic24ih5oc40kh3ph1+bias mb5ic40ih5oc72kh1+residual+relu6
-chain 07d 'rows of 56' mb1ic64ih6iw56oc64oh6ow56kh3kw3ph1pw1+relu mb1ic64ih6iw56oc64oh6ow56kh1kw1+bias
+chain 07d 'rows of 58' mb1ic64ih6iw58oc64oh6ow58kh3kw3ph1pw1+relu mb1ic64ih6iw58oc64oh6ow58kh1kw1+bias
 chain 07d '5x5, dilated, uneven padding' mb1ic16ih12iw11oc24oh11ow9kh5kw3dh0dw1ph1pw1+scale mb1ic24ih11iw9oc16oh11ow9kh1kw1+residual
+chain 07j 'few channels, a residual' mb1ic8ih264iw36oc16oh264ow36kh3kw3ph1pw1+bias+relu mb1ic16ih264iw36oc72oh264ow36kh1kw1+scale+bias+residual+relu
+chain 07j 'an odd number of rows, one piece, no limits' mb2ic24ih133iw56oc40oh133ow56kh3kw3ph1pw1 mb2ic40ih133iw56oc8oh133ow56kh1kw1+bias
+chain 07j 'three pieces, rows of 33' mb4ic8ih66iw33oc8oh66ow33kh3kw3ph1pw1+scale+bias+relu6 mb4ic8ih66iw33oc136oh66ow33kh1kw1+residual+relu6
+EMU_SMS=132 "$graph" --dtype fp16 --no-time mb1ic64ih6iw56oc64oh6ow56kh3kw3ph1pw1+relu mb1ic64ih6iw56oc64oh6ow56kh1kw1+bias >"$out" 2>&1 && grep -q 'by 07d' "$out"
+ok $? '07j: fewer steps than multiprocessors, so 07d' || diag "$(cat "$out")"
 chain 07h 'a stem' mb3ic3ih32oc64oh16kh7sh2ph3+scale+bias+relu pool:g64mb3ic64ih16oc64oh8kh3sh2ph1
 chain 07h 'negative maxima, odd sizes, 24 filters' mb2ic3ih31iw32oc24oh15ow16kh3kw3sh2sw2ph0pw1 pool:g24mb2ic24ih15iw16oc24oh8ow8kh3kw3sh2sw2ph1pw1
 chain 07h 'stride 4: two planes; one image' mb1ic4ih44oc16oh11kh4sh4+bias pool:g16mb1ic16ih11oc16oh6kh3sh2ph1

@@ -10,7 +10,7 @@ for seed in 0 1 2 3; do
   EMU_SEED=$seed build/check/tests/early_chains >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
   ok $? "launches that begin early: no report, the same bits (seed $seed)" || head -n 5 "$folder/log" | sed 's/^/# /'
 done
-for kernel in 07d 07e 07f 07g 07h; do
+for kernel in 07d 07e 07f 07g 07h 07j; do
   EMU_SMS=1 build/check/tests/early_chains $kernel all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
   ok $? "$kernel, one block takes all tiles" || head -n 5 "$folder/log" | sed 's/^/# /'
 done
@@ -55,11 +55,11 @@ block='mb1ic136ih15oc64kh1+bias+relu mb1ic64ih15oc64kh3ph1+bias mb1ic64ih15oc136
 kernel=e_bottleneck.cu
 defect narrow_stage $kernel 's/ptx_wgmma_wait<1>\(\);(?=\s*if \(first_lane\) ptx_mbarrier_arrive\(at.x)//' "$race" '' '07e: a stage filled again that the products under way still read' $block
 defect narrow_fence $kernel 's/(put_rows.*\n\s*)ptx_fence_proxy_async\(\);/$1/' proxy '' '07e: no fence between narrow rows and the next products' $block
-defect narrow_rows $kernel 's/ptx_mbarrier_wait\(at.rows.empty.*//' "$race" '' '07e: narrow rows over those that windows still read' $block
+defect narrow_rows $kernel 's/ptx_mbarrier_wait\(at.w.rows.empty.*//' "$race" '' '07e: narrow rows over those that windows still read' $block
 defect narrow_zeros $kernel 's/\*\(uint4 \*\)\(shared \+ \(t.chunks.*/(void)i;/' uninitialised '' '07e: nothing beside the rows' $block
-defect narrow_back $kernel 's/(put_results<N, false, false>\(sum\[0\], c, f, at.between\);\s*)ptx_wgmma_wait<0>\(\);/$1/' "$race" '' '07e: rows given back while they are multiplied' $block
-defect between_pixels $kernel 's/ptx_mbarrier_wait\(at.pixels.empty.*//' "$race" '' '07e: pixels over those that the last layer still reads' $block
-defect between_box $kernel 's/ptx_bulk_wait_read<1>\(\);//' "$race" '' '07e: a residual over results that still leave' $block
+defect narrow_back walk.cuh@$kernel 's/(put_results<N, false, false, KIND>\(sum\[0\], c, f, pixels\);\s*)ptx_wgmma_wait<0>\(\);/$1/' "$race" '' '07e: rows given back while they are multiplied' $block
+defect between_pixels walk.cuh@$kernel 's/ptx_mbarrier_wait\(at.pixels.empty.*//' "$race" '' '07e: pixels over those that the last layer still reads' $block
+defect between_box walk.cuh@$kernel 's/ptx_bulk_wait_read<1>\(\);//' "$race" '' '07e: a residual over results that still leave' $block
 defect narrow_padding rows.cuh@$kernel 's/= pair & \(\(/= pair & (0xffffffffu | (/' result '' '07e: bias beside the image, where the next layer has padding' $block
 defect narrow_order rows.cuh@$kernel 's/r < ROWS \? before : now/r < ROWS ? now : before/' result '' '07e: rows of this step before those of the last one' $block
 defect narrow_early $kernel 's/ptx_griddepcontrol_wait\(\);//' 'overlap: .*earlier launch' '' '07e: x read before it is there' early 07e image
@@ -71,6 +71,13 @@ defect rows_begin $kernel 's/\{0, -1, step/{0, 0, step/' result '' '07f: rows of
 defect rows_last $kernel 's/step <= of.end/step < of.end/' deadlock '' '07f: the rows below a strip never come' $rows
 defect rows_early $kernel 's/ptx_griddepcontrol_wait\(\);//' 'overlap: .*earlier launch' '' '07f: x read before it is there' early 07f image
 defect rows_over $kernel 's/ptx_griddepcontrol_wait\(\);//' 'overlap: .*earlier launch' '' '07f: results over what an earlier launch still reads' early 07f over
+walked='mb1ic8ih9iw33oc8oh9ow33kh3kw3ph1pw1+bias mb1ic8ih9iw33oc200oh9ow33kh1kw1+residual' # four pieces
+kernel=j_strips.cu
+defect walk_filters rows.cuh@$kernel 's/ptx_mbarrier_wait\(full, first.*//' "$race" '' '07j: filters taken before they are there' $walked
+defect walk_room walk.cuh@$kernel 's/ptx_mbarrier_wait\(at.room_empty, 0\);.*//' "$race|result" '' '07j: residuals where filters lie' $walked
+defect walk_begin $kernel 's/\{0, -1, step/{0, 0, step/' result '' '07j: rows of x without their padding' $walked
+defect walk_back walk.cuh@$kernel 's/(put_finished<N, false, KIND>\(sum\[0\].*\n\s*)ptx_wgmma_wait<0>\(\);/$1/' "$race" '' '07j: pixels given back while they are multiplied' $walked
+defect walk_early $kernel 's/ptx_griddepcontrol_wait\(\);//' 'overlap: .*earlier launch' '' '07j: x read before it is there' early 07j image
 pieces='mb4ic64ih10oc64kh3ph1+bias mb4ic64ih10oc200kh1+residual' # four
 kernel=d_conv_1x1.cu
 defect chain_halo $kernel 's/ptx_wgmma_wait<0>\(\);(?=\s*if \(first_lane\) ptx_mbarrier_arrive\(at.halo)//' "$race" '' '07d: a halo tile given back while it is multiplied' $pieces
