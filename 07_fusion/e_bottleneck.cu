@@ -7,9 +7,9 @@
  *
  *               x, two rows -> reduce -> four rows of 64 channels, in turns -> 3 x 3 -> two rows of 64 -> expand -> + x -> y
  *
- * Filters:  of all three layers 136 KiB, too much beside the rows. Those of the 3 x 3 lie in registers, 144 of each thread of their warpgroup: as 07i's weights.
- * Residual: x again, three to four steps later: from L2, where it is still there.
- * Stages:   of wide rows two, though five fit: the sooner x is read, the farther behind is its second read, as a residual, and the less of it is in L2 still. Narrow rows are few bytes: six.
+ * Filters:  of all three layers 136 KiB, too much beside the rows. Those of the 3 x 3 lie in registers, 144 of each thread of their warpgroup: as 07i's weights. They come by way of the boxes.
+ * Residual: x again, three to four steps later: from L2, where most of it is still there.
+ * Stages:   of wide rows two, though three fit: the sooner x is read, the farther behind is its second read, as a residual, and the less of it is in L2 still. Narrow rows are few bytes: six.
  * Expect:   (before anything ran on a GPU) 56 x 56, 256 images. Bytes: 822 MB, 191 us. A step is 16 * 56 + 72 * 28 + 16 * 56 = 3800 clocks of products, which two rows' bytes outlast (6000).
  *           Blocks walk down 256 images, 29 steps each, in two rounds, 58 steps of 54.3: 205 us. Three kernels: 120 + 80 + 215; with 07d 120 + 215.
  * Chain:    fprop, three operations: 1 x 1; 3 x 3 with stride 1 and padding 1; 1 x 1. At most 64 channels between, rows of 14 to 56 pixels, filters of the 1 x 1 that fit.

@@ -9,6 +9,7 @@
  *
  * Diagonal: eight channels of 16 pixels times a tap's filters, on the diagonal of a matrix of 8 x 8: of one mma.sync an eighth counts, which is still less than FMAs, conversions and the
  *           bytes' way to each thread.
+ * Places:   a swizzle repeats after eight pixels: of where a lane reads, eight places are worked out once, and the rest are constants, as a tile's columns are known to the compiler.
  * Roles:    a warpgroup for the copy engine: x; filters; residuals. One multiplies, up to 192 filters; with up to 64 channels and filters two, a tile each in turn. Twelve warps make operands: a task is 16 channels of 64 pixels, four are a chunk,
  *           and tasks go round. So a chain of many channels is as fast as twelve warps are, not as one warp is.
  * Expect:   (before this version ran) a task 1500 clocks, a chunk of 64 channels and pixels 500: 56 x 56, 144 channels to 24, 64 images: 30 us, where the bytes need 16; 7 x 7, 960 to 160: 12.

@@ -2,7 +2,7 @@
  *
  * Terms:    operator fusion, line buffer, warp specialization, register-resident filters.
  * Idea:     07d's two layers, 07e's way. In 07d the filters of the 3 x 3 take 72 KiB of shared memory, so a warpgroup that widens has one box: it cannot finish the next results before the last
- *           have left. And of every halo tile of four rows two are read twice. Here filters lie in registers, each row comes once, and with what that frees each of the two that widen has three boxes.
+ *           have left. And of every halo tile of four rows two are read twice. Here filters lie in registers, each row of a strip comes once, and with what that frees each of the two that widen has three boxes.
  *
  *               x, two rows, padding and all -> 3 x 3 with the two rows before -> two rows of 64 -> two warpgroups in turns: expand -> (+ residual) -> y
  *
@@ -102,7 +102,7 @@ static const char *refuse(const conv_chain *chain, const conv_device *device) {
   }
   const conv_problem *p = &chain->operation[0].problem;
   if (p->C > BK || p->K > WGMMA_M) return "more than 64 channels before or between";
-  if (p->W < LEAST || p->W > N) return "rows of less than 33 pixels, for which 07d is faster, or more than 56";
+  if (p->W < LEAST || p->W > N) return "rows of less than 33 pixels, or more than 56";
   if ((int64_t)p->N * ((p->H + ROWS - 1) / ROWS) < device->sm_count) return "fewer steps than multiprocessors: 07d begins sooner";
   return NULL;
 }
@@ -159,7 +159,7 @@ static double growth_strips(const conv_chain *chain, int index, bool random) { r
 
 extern "C" const chain_kernel strips_chain;
 const chain_kernel strips_chain = {.name = "07j",
-                                   .idea = "07d down strips: each row read once, filters in registers",
+                                   .idea = "07d down strips: a strip's rows read once, filters in registers",
                                    .count = 2,
                                    .dtype = DTYPE_FP16,
                                    .layout = LAYOUT_NHWC,

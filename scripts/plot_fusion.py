@@ -25,14 +25,16 @@ def read(path, needed):
         return list(reader)
 
 
-def footer(row, cudnn="", where="cold L2"):
-    return f"{row['gpu']}, driver for CUDA {row['driver']}, CUDA {row['cuda']}{cudnn}, {row['date'][:10]}. Median times, {where}."
+def footer(rows, cudnn="", where="cold L2"):
+    days = sorted({row["date"][:10] for row in rows})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return f"{rows[0]['gpu']}, driver for CUDA {rows[0]['driver']}, CUDA {rows[0]['cuda']}{cudnn}, {when}. Median times, {where}."
 
 
 def plot_map(path):
     """Of the chains of one file: a 3 x 3 that keeps its channels, then a 1 x 1 with the most filters that were timed."""
     cells = {}  # images -> (channels, size) -> (filters, gain)
-    last = None
+    used = []
     rows = read(path, ("gpu", "driver", "cuda", "date", "chain", "us_apart", "us_fused"))
     for row in rows:
         match = MAPPED.fullmatch(row["chain"])
@@ -40,7 +42,7 @@ def plot_map(path):
             continue
         n, c, size, between, k = map(int, match.groups())
         if c == between:
-            last = row
+            used.append(row)
             found = cells.setdefault(n, {})
             found[c, size] = max(found.get((c, size), (0, 0)), (k, float(row["us_apart"]) / float(row["us_fused"])))
     if not cells:
@@ -51,7 +53,7 @@ def plot_map(path):
     wins = sum(gain > 1.03 for gain in gains)
     title = f"3 × 3, then 1 × 1, in one kernel: faster on {wins} of {len(gains)}"
     subtitle = "Time of a kernel each over the time of one kernel for both, our own on either side. Blue: one kernel is faster; orange: two are."
-    fig, top, _ = style.figure(CELL * len(channels) + 0.78, title, subtitle, footer(last))
+    fig, top, _ = style.figure(CELL * len(channels) + 0.78, title, subtitle, footer(used))
     total = fig.get_figheight()
     left = 0.75
     width = (style.WIDTH - left) / len(cells)
@@ -89,7 +91,7 @@ def plot_network(path):
     in_order_us = float(whole["in_order_us"])
     title = f"{name}, {n} image{'s' * (n > 1)}: {in_order_us:.0f} µs in order, {us:.0f} with early launches, by cuDNN's best plans {cudnn_us:.0f}"
     subtitle = "Each kernel by itself. Blue: ours; red lines: cuDNN's plans for the same operations; grey: the least time that memory and arithmetic allow\nfor each operation by itself. A number in brackets: so many operations in one kernel of ours, which may beat their sum."
-    fig, top, bottom = style.figure(ROW * len(layers) + 0.5, title, subtitle, footer(whole, f", cuDNN {whole['cudnn']}", "each on the network's own buffers, in part from L2"))
+    fig, top, bottom = style.figure(ROW * len(layers) + 0.5, title, subtitle, footer([whole], f", cuDNN {whole['cudnn']}", "each on the network's own buffers, in part from L2"))
     total = fig.get_figheight()
     ax = style.panel(fig, 1.45, style.WIDTH - 0.55, top - 0.02 / total, bottom + 0.42 / total)
     largest = max(float(row["cudnn_us"]) for row in layers)
