@@ -119,11 +119,10 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
     const int lane = threadIdx.x % 32, steps = (t.tiles - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x * t.chunks.by;
     ptx_mbarrier_wait(table_full, 0);
     diagonals d;
-    int had = -1;                                                                                    /* whose diagonals these are */
     const int begin = uniform(threadIdx.x / 32) - (1 + TURNS) * THREADS / 32, group = begin % TASKS; /* always the same */
     const lane_places places = places_of<STRIDE, COLUMNS>(group);
     const bool floored = is_floored(first);
-    for (int task = begin; task < steps * TASKS; task += WORKERS) {
+    for (int task = begin, had = -1 /* whose diagonals d are */; task < steps * TASKS; task += WORKERS) {
       const int step = task / TASKS, round = divide(step, t.stages), stage = step - round * t.stages.by, operand = step % OPERANDS;
       const int channel = (step - divide(step, t.chunks) * t.chunks.by) * BK + group * SIDE;
       if (channel != had) d = load_diagonals(first, table, channel, p.C), had = channel;
