@@ -26,6 +26,7 @@ defect() {
   plant "$1" "$step/${2%@*}" "$3" "$4" "$5" "$6"
   echo "$2" >"$folder/$1.source"
   [[ $2 == *@* ]] || sed -i -E 's/^(static const instance instances.*= \{)ROW_OF.*/\1ROW_OF(16)};/' "$folder/$1.cu"
+  [[ $2 == *@* ]] || sed -i -E 's/^(static separable_function .*ROW_OF\(1, 1\)).*/\1};/' "$folder/$1.cu"
   echo "${@:7}" >"$folder/$1.arguments"
 }
 run_case() {
