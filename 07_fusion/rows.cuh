@@ -1,4 +1,4 @@
-/* Strips of images, walked down two rows at a time; rows that stay in shared memory, with their padding; 3 x 3 filters that stay in registers. For 07e and 07f. */
+/* Strips of images, walked down two rows at a time; rows that stay in shared memory, with their padding; 3 x 3 filters that stay in registers. For 07e, 07f and 07j. */
 #pragma once
 #include "07_fusion/finish.cuh"
 
