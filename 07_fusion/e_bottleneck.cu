@@ -151,12 +151,7 @@ typedef struct bottleneck_plan {
 /* Why the three are no bottleneck that fits. */
 static const char *refuse(const conv_chain *chain, const conv_device *device) {
   for (int i = 0; i < LAYERS; i++) {
-    const conv_operation *o = &chain->operation[i];
-    const conv_problem *p = &o->problem;
-    if (o->kind != OPERATION_CONVOLUTION || o->epilogue.fp32) return "no three convolutions in fp16";
-    if (is_smooth(o->epilogue.activation)) return "an activation with an exponential";
-    const char *why = rows_unsupported(p, i == 1 ? 3 : 1);
-    if (!why) why = plain_unsupported(p, device);
+    const char *why = rows_unsupported(&chain->operation[i], i == 1 ? 3 : 1, device);
     if (why) return why;
   }
   const conv_problem *p = &chain->operation[1].problem;

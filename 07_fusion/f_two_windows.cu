@@ -175,13 +175,9 @@ static const char *plan_two_windows(const conv_chain *chain, const conv_device *
   if (device->arch / 10 != 9) return "wgmma: only compute capability 9.0 has it";
   for (int i = 0; i < LAYERS; i++) {
     const conv_operation *o = &chain->operation[i];
-    const conv_problem *p = &o->problem;
-    if (o->kind != OPERATION_CONVOLUTION || o->epilogue.fp32) return "no two convolutions in fp16";
-    if (is_smooth(o->epilogue.activation)) return "an activation with an exponential";
-    const char *why = rows_unsupported(p, 3);
-    if (!why) why = plain_unsupported(p, device);
+    const char *why = rows_unsupported(o, 3, device);
     if (why) return why;
-    if (p->C > BK || p->K > WGMMA_M) return "more than 64 channels";
+    if (o->problem.C > BK || o->problem.K > WGMMA_M) return "more than 64 channels";
   }
   const conv_problem *a = &chain->operation[0].problem, *b = &chain->operation[1].problem;
   if (a->W > N) return "rows of more than 56 pixels";

@@ -92,12 +92,7 @@ typedef struct strips_plan {
 /* Why the two are no 3 x 3 and 1 x 1 that fit. */
 static const char *refuse(const conv_chain *chain, const conv_device *device) {
   for (int i = 0; i < 2; i++) {
-    const conv_operation *o = &chain->operation[i];
-    const conv_problem *p = &o->problem;
-    if (o->kind != OPERATION_CONVOLUTION || o->epilogue.fp32) return "no two convolutions in fp16";
-    if (is_smooth(o->epilogue.activation)) return "an activation with an exponential";
-    const char *why = rows_unsupported(p, i == 0 ? 3 : 1);
-    if (!why) why = plain_unsupported(p, device);
+    const char *why = rows_unsupported(&chain->operation[i], i == 0 ? 3 : 1, device);
     if (why) return why;
   }
   const conv_problem *p = &chain->operation[0].problem;

@@ -26,14 +26,17 @@ static __device__ __forceinline__ strip strip_at(const strips &t, int i) {
   return {n, first, min(first + t.length, (t.rows + ROWS - 1) / ROWS)};
 }
 
-/* Why a layer is none whose results are as large as its image: `side` x `side` with half of that as padding. */
-static inline const char *rows_unsupported(const conv_problem *p, int side) {
+/* Why an operation is no layer whose results are as large as its image: `side` x `side` with half of that as padding. */
+static inline const char *rows_unsupported(const conv_operation *o, int side, const conv_device *device) {
+  const conv_problem *p = &o->problem;
+  if (o->kind != OPERATION_CONVOLUTION || o->epilogue.fp32) return "no convolution in fp16";
+  if (is_smooth(o->epilogue.activation)) return "an activation with an exponential";
   if (p->groups > 1) return "groups";
   if (p->C % CHUNK != 0 || p->K % CHUNK != 0) return "C or K is no multiple of 8";
   if (p->stride_h > 1 || p->stride_w > 1 || p->P != p->H || p->Q != p->W) return "results are not as large as images";
   if (p->R != side || p->S != side || p->pad_top != side / 2 || p->pad_left != side / 2 || p->dil_h > 1 || p->dil_w > 1)
     return "filters of another size, or dilated";
-  return NULL;
+  return plain_unsupported(p, device);
 }
 
 /* Strips for as many blocks as there are multiprocessors, or twice as many ..., such that the one with most steps has the fewest. A strip has a step more than it is long. */
