@@ -9,6 +9,7 @@
 #include "06_tensorcore_fp16/cost.h"
 #include "07_fusion/finish.cuh"
 #include "common/harness/launch.h"
+#include "common/ptx/st_async.cuh"
 
 static constexpr int MOST_STAGES = 8;
 
@@ -32,18 +33,19 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
                           const __grid_constant__ CUtensorMap residuals, const __grid_constant__ CUtensorMap results) {
   using S = shape<CONSUMERS, N, BLOCKS>;
   extern __shared__ __align__(1024) unsigned char shared[];
-  __shared__ unsigned long long barriers[2 * S::STAGES + 1];
-  const ptx_shared stages = ptx_shared_address(shared), residual_there = ptx_shared_address(barriers + 2 * S::STAGES);
+  __shared__ unsigned long long barriers[2 * S::STAGES + 2];
+  const ptx_shared stages = ptx_shared_address(shared), residual_there = ptx_shared_address(barriers + 2 * S::STAGES), sums_there = residual_there + 8;
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + S::STAGES)};
   const int role = uniform(threadIdx.x / THREADS), rank = blockIdx.x % BLOCKS, first = t.steps * rank / BLOCKS, count = t.steps * (rank + 1) / BLOCKS - first;
   const int of_k = divide(blockIdx.x / BLOCKS, t.tiles_k), first_k = (blockIdx.x / BLOCKS - of_k * t.tiles_k.by) * S::FILTERS;
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&windows), ptx_prefetch_tensormap(&filter_tiles);
-    ptx_mbarrier_init(residual_there, 1);
+    ptx_mbarrier_init(residual_there, 1), ptx_mbarrier_init(sums_there, 1);
     ring_begin(r, S::STAGES, CONSUMERS * THREADS / 32);
+    if (BLOCKS > 1) ptx_mbarrier_arrive_expect_tx(sums_there, CONSUMERS * (BLOCKS - 1) * S::PART);
   }
-  if (BLOCKS > 1) ptx_cluster_arrive(); /* this block is there */
+  if (BLOCKS > 1) ptx_cluster_arrive_relaxed(); /* this block's barriers are there */
 
   if (role == 0) { /* the producer */
     __syncwarp();
@@ -70,8 +72,6 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
     }
     if (BLOCKS > 1) {
       __syncwarp();
-      ptx_cluster_wait(); /* all blocks are there */
-      ptx_cluster_arrive();
       ptx_cluster_wait();
     }
     return;
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
   }
   ptx_wgmma_wait<0>();
 
-  if (BLOCKS > 1) ptx_cluster_wait(); /* all blocks are there */
+  if (BLOCKS > 1) ptx_cluster_wait(); /* all blocks' barriers are there */
 #pragma unroll
   for (int owner = 0; owner < BLOCKS; owner++) {
     if (owner == rank) continue;
@@ -106,15 +106,13 @@ __global__ void __launch_bounds__(shape<CONSUMERS, N, BLOCKS>::BLOCK, 1)
 #pragma unroll
     for (int j = 0; j < S::MINE; j++) {
       const float *four = sum[0] + 4 * (owner * S::MINE + j);
-      ptx_st_cluster_16(to + j * THREADS * 16,
-                        make_uint4(__float_as_uint(four[0]), __float_as_uint(four[1]), __float_as_uint(four[2]), __float_as_uint(four[3])));
+      ptx_st_async_16(to + j * THREADS * 16, make_uint4(__float_as_uint(four[0]), __float_as_uint(four[1]), __float_as_uint(four[2]), __float_as_uint(four[3])),
+                      ptx_mapa(sums_there, owner));
     }
   }
-  if (BLOCKS > 1) {
-    ptx_cluster_arrive();
-    ptx_cluster_wait(); /* all sums are there */
-  }
+  if (BLOCKS > 1) ptx_mbarrier_wait(sums_there, 0); /* all others' sums are there; and nobody has anything for this block any more */
   if (f.residual) ptx_mbarrier_wait(residual_there, 0);
+  __syncwarp();
 #pragma unroll
   for (int owner = 0; owner < BLOCKS; owner++) {
     if (owner != rank) continue;

@@ -4,7 +4,7 @@
 
 extern const kernel_source sources_07[]; /* written when the step is built */
 extern const conv_kernel epilogue_fprop, window_epilogue_fprop, few_epilogue_fprop;
-extern const chain_kernel strips_chain, conv_1x1_chain, bottleneck_chain, two_windows_chain, separable_chain, stem_chain;
+extern const chain_kernel strips_chain, conv_1x1_chain, cluster_chain, bottleneck_chain, two_windows_chain, separable_chain, stem_chain;
 
 /* As in step 06: where the window pays, and where the reduction is worth dividing. */
 static bool window_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
@@ -19,7 +19,7 @@ static bool few_tiles(const conv_problem *p, conv_pass pass, const conv_device *
 }
 
 static const conv_kernel *const kernels[] = {&epilogue_fprop, &window_epilogue_fprop, &few_epilogue_fprop};
-static const chain_kernel *const chains[] = {&strips_chain, &conv_1x1_chain, &bottleneck_chain, &two_windows_chain, &separable_chain, &stem_chain};
+static const chain_kernel *const chains[] = {&strips_chain, &conv_1x1_chain, &cluster_chain, &bottleneck_chain, &two_windows_chain, &separable_chain, &stem_chain};
 static const conv_choice rule[] = {
     {&window_epilogue_fprop, window_pays, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},
     {&few_epilogue_fprop, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 07a"},

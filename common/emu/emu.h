@@ -102,6 +102,7 @@ struct emu_block {
   unsigned team_size;      /* 1: no cluster */
   unsigned cluster_phases; /* of the cluster's first block: rounds of barrier.cluster that are over */
   unsigned cluster_arrived;
+  int cluster_relaxed;         /* somebody in the round under way promises nothing about what was written before */
   unsigned short registers[8]; /* of a thread of each warpgroup, by setmaxnreg; 0: as launched */
   emu_launch *launch;
   emu_thread *threads; /* thread_count of them */

@@ -70,7 +70,7 @@ void emu_wgmma_wait(int left, const char *file, int line);
 /* Clusters. */
 uint32_t emu_cluster_rank(void);
 uint32_t emu_cluster_size(void);
-void emu_cluster_arrive(const char *file, int line);
+void emu_cluster_arrive(int relaxed, const char *file, int line); /* relaxed: what was written before need not be there for others */
 void emu_cluster_wait(const char *file, int line);
 uint32_t emu_mapa(uint32_t address, uint32_t rank, const char *file, int line); /* the same place in another block */
 

@@ -31,9 +31,18 @@ static __device__ __forceinline__ unsigned ptx_cluster_size() {
  * this thread wrote is there for those who wait; wait: until all have arrived. A block whose shared memory others reach may end only after such a barrier. */
 static __device__ __forceinline__ void ptx_cluster_arrive(PTX_ONLY_CALLER) {
 #ifdef CUDA_EMULATOR
-  emu_cluster_arrive(file, line);
+  emu_cluster_arrive(0, file, line);
 #elif __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive;" ::: "memory");
+#endif
+}
+
+/* .relaxed: all are there, no more: what a thread wrote need not be. Enough for mbarriers that ptx_fence_mbarrier_init() has published, and quicker by a fence of all memory. */
+static __device__ __forceinline__ void ptx_cluster_arrive_relaxed(PTX_ONLY_CALLER) {
+#ifdef CUDA_EMULATOR
+  emu_cluster_arrive(1, file, line);
+#elif __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 #endif
 }
 

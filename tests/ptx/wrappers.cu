@@ -70,6 +70,8 @@ __global__ void cluster(float *y) {
   ptx_st_cluster_16(there + 16, make_uint4(0, 1, 2, 3));
   ptx_cluster_arrive();
   ptx_cluster_wait();
+  ptx_cluster_arrive_relaxed();
+  ptx_cluster_wait();
   y[threadIdx.x] = ptx_ld_cluster(there) + ptx_ld_cluster_16(there + 16).w;
   ptx_mbarrier_arrive_cluster(there + 32);
   ptx_st_async_16(there + 16, make_uint4(0, 1, 2, 3), there + 32);

@@ -146,6 +146,8 @@ enum {
 /* An mbarrier: what those who arrive in this phase know of each block of the cluster, and what those who wait for the last one learn. */
 typedef struct emu_phases {
   uint32_t offset, over; /* phases that are over */
+  uint16_t thread;       /* that made it */
+  bool fenced, told;     /* by that thread, for the cluster; and all blocks have met since, if only by a relaxed barrier */
   uint32_t arrived[EMU_MAX_CLUSTER][EMU_AGENTS], knows[EMU_MAX_CLUSTER][EMU_AGENTS];
 } emu_phases;
 
@@ -256,6 +258,9 @@ void emu_engines_meet(emu_checker *c, uint32_t warps, int count);
 bool emu_engines_readers_done(const emu_checker *c, const emu_cell *cell, size_t index, const uint32_t *known, emu_other *other);
 int emu_writer(const emu_cell *cell); /* as emu_other has it */
 void emu_engines_mbarrier_init(emu_block *block, uint32_t offset);
+void emu_engines_mbarrier_fence(emu_thread *t);
+void emu_engines_mbarriers_told(emu_checker *c); /* the cluster has met: what was fenced is there for all */
+bool emu_engines_mbarrier_is_told(const emu_checker *c, uint32_t offset);
 void emu_engines_mbarrier_arrive(emu_thread *t, emu_block *block, uint32_t offset, emu_site where);
 void emu_engines_mbarrier_phase(emu_block *block, uint32_t offset);
 void emu_engines_mbarrier_passed(emu_thread *t, uint32_t offset, emu_site where);
@@ -275,7 +280,7 @@ emu_checker *emu_checker_of(const emu_block *block);
 /* check_cluster.c */
 void emu_cluster_begin_block(emu_checker *c, unsigned rank, unsigned team_size);
 void emu_cluster_meet(emu_checker *c, uint32_t warps, int count);
-void emu_cluster_barrier(emu_block *team);
+void emu_cluster_barrier(emu_block *team, bool relaxed);
 bool emu_cluster_access(emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc); /* false: it is nowhere in the cluster */
 void emu_check_mbarrier(emu_checker *c, const emu_block *block, uint32_t offset, const char *what, const void *pc);
 /* What warp w of c's block knows of a block of the cluster. */

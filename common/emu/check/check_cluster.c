@@ -1,5 +1,5 @@
 /* Blocks of a cluster in each other's shared memory. Each block has its own checker; here a warp has, beside its clock's row for its own block, one for each other
- * block of the cluster (of_others): what it knows of that block's warps, copies and tensor cores. A cluster barrier makes everybody know everything; an arrival
+ * block of the cluster (of_others): what it knows of that block's warps, copies and tensor cores. A cluster barrier makes everybody know everything, a relaxed one only which mbarriers are there; an arrival
  * at a block's mbarrier brings what the arriving warp knows of all blocks, a wait there takes it along (check_engines.c). So a multicast into a stage that the
  * other block still multiplies is found as one in the own block is.
  *
@@ -33,9 +33,13 @@ void emu_cluster_meet(emu_checker *c, uint32_t set, int warps) {
   }
 }
 
-void emu_cluster_barrier(emu_block *team) {
+void emu_cluster_barrier(emu_block *team, bool relaxed) {
   const unsigned warps = (team->thread_count + EMU_WARP - 1) / EMU_WARP;
   emu_checker *blocks[EMU_MAX_CLUSTER];
+  if (relaxed) { /* nobody learns anything, but of mbarriers */
+    for (unsigned rank = 0; rank < team->team_size; rank++) emu_engines_mbarriers_told(emu_checker_of(&team[rank]));
+    return;
+  }
   for (unsigned rank = 0; rank < team->team_size; rank++) {
     emu_checker *of = blocks[rank] = emu_checker_of(&team[rank]);
     if (of->fenced) emu_order_meet(of, ~0u, (int)warps);
@@ -49,12 +53,13 @@ void emu_cluster_barrier(emu_block *team) {
   emu_order_cluster(blocks, team->team_size, team->thread_count);
 }
 
-/* An mbarrier, the own block's or another's, is there for those who know of its initialisation. */
+/* An mbarrier, the own block's or another's, is there for those who know of its initialisation; another's that was fenced, for a cluster that has met. */
 void emu_check_mbarrier(emu_checker *c, const emu_block *block, uint32_t offset, const char *what, const void *pc) {
   emu_checker *there = emu_checker_of(block);
   const emu_cell *cell = &there->cells[offset / 4];
   const uint32_t *known = emu_known(c, block->rank, emu_self->number / EMU_WARP);
   const bool there_yet = cell->stamp == there->stamp && cell->written;
+  if (there_yet && c != there && emu_engines_mbarrier_is_told(there, offset)) return;
   if (there_yet && (cell->write_clock <= known[cell->write_thread / EMU_WARP] || (c == there && cell->write_thread == emu_self->number))) return;
   char place[200];
   emu_shared_describe_at(there, offset, place, sizeof place);

@@ -93,10 +93,15 @@ static unsigned own_warp(void) { return emu_self->number / EMU_WARP; }
 
 /* ---- mbarriers ---- */
 
-static emu_phases *phases_at(emu_checker *c, uint32_t offset) {
+static int number_at(const emu_checker *c, uint32_t offset) {
   for (int i = 0; i < c->mbarriers; i++)
-    if (c->mbarrier[i].offset == offset) return &c->mbarrier[i];
-  return NULL;
+    if (c->mbarrier[i].offset == offset) return i;
+  return -1;
+}
+
+static emu_phases *phases_at(emu_checker *c, uint32_t offset) {
+  const int i = number_at(c, offset);
+  return i < 0 ? NULL : &c->mbarrier[i];
 }
 
 void emu_engines_mbarrier_init(emu_block *block, uint32_t offset) {
@@ -108,10 +113,25 @@ void emu_engines_mbarrier_init(emu_block *block, uint32_t offset) {
   if (p == NULL) p = &c->mbarrier[c->mbarriers++];
   p->offset = offset;
   p->over = 0;
+  p->thread = (uint16_t)emu_self->number, p->fenced = p->told = false;
   for (unsigned rank = 0; rank < c->team_size; rank++) {
     memset(p->arrived[rank], 0, sizeof p->arrived[rank]);
     memset(p->knows[rank], 0, sizeof p->knows[rank]);
   }
+}
+
+void emu_engines_mbarrier_fence(emu_thread *t) {
+  emu_checker *c = emu_checker_of(t->block);
+  for (int i = 0; i < c->mbarriers; i++) c->mbarrier[i].fenced |= c->mbarrier[i].thread == t->number;
+}
+
+void emu_engines_mbarriers_told(emu_checker *c) {
+  for (int i = 0; i < c->mbarriers; i++) c->mbarrier[i].told = c->mbarrier[i].fenced;
+}
+
+bool emu_engines_mbarrier_is_told(const emu_checker *c, uint32_t offset) {
+  const int i = number_at(c, offset);
+  return i >= 0 && c->mbarrier[i].told;
 }
 
 void emu_engines_mbarrier_arrive(emu_thread *t, emu_block *block, uint32_t offset, emu_site where) {

@@ -286,6 +286,7 @@ static const emu_tool checker = {
     .wgmma_waited = emu_engines_wgmma_waited,
     .proxy_fence = emu_engines_proxy_fence,
     .bulk_sent = emu_engines_bulk_sent,
+    .mbarrier_fence = emu_engines_mbarrier_fence,
     .cluster_barrier = emu_cluster_barrier,
     .async_issue = async_issue,
     .async_done = async_done,

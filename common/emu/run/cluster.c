@@ -20,7 +20,8 @@ static void settle(emu_block *team) {
   if (team->cluster_arrived == 0 || team->cluster_arrived < alive(team)) return;
   team->cluster_arrived = 0;
   team->cluster_phases++;
-  EMU_TELL(cluster_barrier, team);
+  EMU_TELL(cluster_barrier, team, team->cluster_relaxed != 0);
+  team->cluster_relaxed = 0;
   for (unsigned rank = 0; rank < team->team_size; rank++)
     for (emu_thread *t = team[rank].threads, *end = t + team[rank].thread_count; t < end; t++) {
       t->cluster_arrived = false;
@@ -28,12 +29,13 @@ static void settle(emu_block *team) {
     }
 }
 
-void emu_cluster_arrive(const char *file, int line) {
+void emu_cluster_arrive(int relaxed, const char *file, int line) {
   emu_thread *t = emu_self;
   if (t->cluster_arrived) emu_fail("barrier.cluster.arrive at %s:%d: this thread has arrived already, with no wait between", file, line);
   t->cluster_arrived = true;
   t->cluster_waits = true;
   t->block->team->cluster_arrived++;
+  t->block->team->cluster_relaxed |= relaxed;
   settle(t->block->team);
 }
 

@@ -147,4 +147,4 @@ void emu_mbarrier_describe(const emu_thread *t, char *text, size_t room) {
   else snprintf(text, room, "%s: %u of %u arrivals and %d bytes missing", place_text, s.pending, s.count, s.missing);
 }
 
-void emu_fence_mbarrier_init(void) {}
+void emu_fence_mbarrier_init(void) { EMU_TELL(mbarrier_fence, emu_self); }

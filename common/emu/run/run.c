@@ -216,7 +216,7 @@ static void begin_block(emu_block *b) {
     warp->meetings = 0;
     warp->exited = lanes >= EMU_WARP ? 0 : ~0u << lanes;
   }
-  b->cluster_phases = b->cluster_arrived = 0;
+  b->cluster_phases = b->cluster_arrived = 0, b->cluster_relaxed = 0;
   memset(b->registers, 0, sizeof b->registers);
 }
 

@@ -77,7 +77,8 @@ typedef struct emu_tool {
   void (*wgmma_issued)(const struct emu_wgmma_record *what, unsigned group, emu_site where);
   void (*wgmma_waited)(emu_block *block, unsigned warpgroup, unsigned done);
   void (*proxy_fence)(emu_thread *t);
-  void (*cluster_barrier)(emu_block *team);
+  void (*mbarrier_fence)(emu_thread *t); /* fence.mbarrier_init */
+  void (*cluster_barrier)(emu_block *team, bool relaxed);
 
   unsigned kept, kept_of_halves; /* bytes that it keeps of every 4 of memory that kernels use; that many more where they access 2 */
 
