@@ -229,8 +229,7 @@ typedef struct instance {
 #define ROW_OF(...) \
   { __VA_ARGS__, shape<__VA_ARGS__>::STAGE, shape<__VA_ARGS__>::BOX, shape<__VA_ARGS__>::FIXED, cluster_kernel<__VA_ARGS__> }
 /* Of as many groups those with fewer pixels first. */
-static const instance instances[] = {ROW_OF(1, 1, 2, 48), ROW_OF(1, 1, 2, 96), ROW_OF(2, 1, 4, 32),
-                                     ROW_OF(2, 1, 4, 64), ROW_OF(2, 2, 4, 16), ROW_OF(2, 2, 4, 32)};
+static const instance shapes[] = {ROW_OF(2, 1, 4, 16), ROW_OF(2, 1, 4, 32), ROW_OF(2, 2, 4, 16)};
 
 typedef struct chain_plan {
   CUtensorMap windows, first_filters, second_filters, results;
@@ -243,7 +242,7 @@ typedef struct chain_plan {
 
 /* The first instance with enough filters that has a cluster for each tile at once, and room; NULL: none. */
 static const instance *instance_for(const conv_problem *p, int second_k, int sm_count, cluster_cut *t, int *clusters) {
-  for (const instance *i = instances; i < instances + sizeof instances / sizeof *instances; i++) {
+  for (const instance *i = shapes; i < shapes + sizeof shapes / sizeof *shapes; i++) {
     const int groups = i->consumers * i->slices, blocks = i->slices * i->parts, most = (int)ceil_div(t->steps, i->parts); /* steps of a block */
     const int together = blocks <= 2 ? sm_count / blocks : sm_count * 10 / 11 / blocks; /* of 132 multiprocessors clusters of 4 and of 8 reach 120 */
     const int64_t tiles = ceil_div((int64_t)p->N * p->P * p->Q, i->n);
@@ -311,14 +310,21 @@ static cudaError_t launch_chain(const conv_plan *plan, const conv_buffers *each,
                        windows, first_filters, second_filters, residuals, results);
 }
 
-/* Blocks begin together, and take in 50 bytes a clock; two ways to a neighbour, products and ends. */
+/* Clocks: what a block takes in, 70 bytes each; what it sends to its neighbours, 9; and the larger a cluster, the longer one waits for the last. */
 static void facts_chain(const conv_chain *chain, const conv_plan *plan, chain_facts *facts) {
   (void)chain;
   const chain_plan *mine = plan_data<chain_plan>(plan);
   const instance *row = mine->row;
-  const int blocks = mine->clusters * row->slices * row->parts,
-            taken = (int)ceil_div(mine->cut.steps, row->parts) * row->stage + mine->cut.pieces * row->consumers * row->slices * TAP;
-  *facts = {(const void *)row->kernel, blocks, (1 + row->consumers) * THREADS, mine->shared, blocks, 0, (taken / 50.0 + 1500) / 1900};
+  const int blocks = row->slices * row->parts, units = row->consumers * row->n / 8;
+  const int taken = (int)ceil_div(mine->cut.steps, row->parts) * row->stage + mine->cut.pieces * row->consumers * row->slices * TAP;
+  const int sent = units * (row->parts - 1) / row->parts * PART + units / row->parts * (blocks - 1) * UNIT;
+  *facts = {(const void *)row->kernel,
+            mine->clusters * blocks,
+            (1 + row->consumers) * THREADS,
+            mine->shared,
+            mine->clusters * blocks,
+            0,
+            (taken / 70.0 + sent / 9.0 + 50 * blocks) / 1900};
 }
 
 static double growth_chain(const conv_chain *chain, int index, bool random) {

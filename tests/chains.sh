@@ -42,6 +42,12 @@ chain 07j 'an odd number of rows, one piece, no limits' mb2ic24ih133iw56oc40oh13
 chain 07j 'three pieces, rows of 33' mb4ic8ih66iw33oc8oh66ow33kh3kw3ph1pw1+scale+bias+relu6 mb4ic8ih66iw33oc136oh66ow33kh1kw1+residual+relu6
 EMU_SMS=132 "$graph" --dtype fp16 --no-time mb1ic64ih6iw56oc64oh6ow56kh3kw3ph1pw1+relu mb1ic64ih6iw56oc64oh6ow56kh1kw1+bias >"$out" 2>&1 && grep -q 'by 07d' "$out"
 ok $? '07j: fewer steps than multiprocessors, so 07d' || diag "$(cat "$out")"
+chain 07k 'a stride, a piece that is not whole' mb1ic72ih10oc128oh5kh3sh2ph1+scale+bias+relu mb1ic128ih5oc200kh1+bias+residual+relu6
+chain 07k '256 filters in two slices, 520 of the second' mb1ic64ih4oc256kh3ph1+bias mb1ic256ih4oc520kh1+scale+residual
+chain 07k 'two 1x1, 136 filters, blocks without any of the second' mb1ic256ih4oc136kh1+relu mb1ic136ih4oc8kh1+bias
+chain 07k 'two images, 5x3, dilated, uneven padding' mb2ic80ih8iw6oc72oh4ow4kh5kw3dh0dw1ph0pw1+bias+relu mb2ic72ih4iw4oc64oh4ow4kh1kw1
+EMU_SMS=132 "$check" --dtype fp16 --no-time mb1ic128ih12oc128kh3ph1+bias+relu mb1ic128ih12oc256kh1+bias+residual+relu >"$out" 2>&1 && grep -q 'by 07k, 9 tiles of 16 pixels' "$out" && ! grep -q 'emulator check:' "$out"
+ok $? '07k: several clusters' || diag "$(cat "$out")"
 chain 07h 'a stem' mb3ic3ih32oc64oh16kh7sh2ph3+scale+bias+relu pool:g64mb3ic64ih16oc64oh8kh3sh2ph1
 chain 07h 'negative maxima, odd sizes, 24 filters' mb2ic3ih31iw32oc24oh15ow16kh3kw3sh2sw2ph0pw1 pool:g24mb2ic24ih15iw16oc24oh8ow8kh3kw3sh2sw2ph1pw1
 chain 07h 'stride 4: two planes; one image' mb1ic4ih44oc16oh11kh4sh4+bias pool:g16mb1ic16ih11oc16oh6kh3sh2ph1
@@ -82,9 +88,11 @@ apart 'two windows, wide rows' mb1ic8ih3iw60oc8oh3ow60kh3kw3ph1pw1 mb1ic8ih3iw60
 apart 'two windows, other padding' mb1ic8ih9iw30oc8oh9ow30kh3kw3ph1pw1 mb1ic8ih9iw30oc8oh7ow28kh3kw3ph0pw0
 apart 'two windows, 128 filters' mb1ic8ih3iw30oc8oh3ow30kh3kw3ph1pw1 mb1ic8ih3iw30oc128oh3ow30kh3kw3ph1pw1
 apart 'a result that is also a residual' mb1ic64ih8oc64kh3ph1+relu mb1ic64ih8oc64kh1+residual=1
-apart 'a stride' mb1ic64ih8oc64oh4kh3sh2ph1 mb1ic64ih4oc64kh1
+apart 'a 1x1 with a stride' mb1ic64ih8oc64kh3ph1 mb1ic64ih8oc64oh4kh1sh2
 apart 'an exponential' mb1ic64ih8oc64kh3ph1+silu mb1ic64ih8oc64kh1
-apart '128 channels' mb1ic128ih8oc64kh3ph1 mb1ic64ih8oc64kh1
+apart '128 channels, more tiles than clusters' mb1ic128ih8oc64kh3ph1 mb1ic64ih8oc64kh1
+apart '264 filters' mb1ic64ih4oc264kh3ph1 mb1ic264ih4oc64kh1
+apart 'filters of the second that do not fit beside its operand' mb1ic64ih4oc256kh3ph1 mb1ic256ih4oc4096kh1
 apart 'overlapping pools' mb1ic3ih32oc16oh16kh3sh2ph1 pool:g16mb1ic16ih16oc16oh16kh3ph1
 apart 'as asked' --unfused mb1ic64ih8oc64kh3ph1 mb1ic64ih8oc64kh1
 # alike WHAT OPERATIONS...: the device's word is the host's

@@ -10,7 +10,7 @@ for seed in 0 1 2 3; do
   EMU_SEED=$seed build/check/tests/early_chains >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
   ok $? "launches that begin early: no report, the same bits (seed $seed)" || head -n 5 "$folder/log" | sed 's/^/# /'
 done
-for kernel in 07d 07e 07f 07g 07h 07j; do
+for kernel in 07d 07e 07f 07g 07h 07j 07k; do
   EMU_SMS=1 build/check/tests/early_chains $kernel all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
   ok $? "$kernel, one block takes all tiles" || head -n 5 "$folder/log" | sed 's/^/# /'
 done
@@ -88,6 +88,16 @@ defect chain_back $kernel 's/piece \+ WIDENERS >= pieces\)/piece < WIDENERS)/' "
 defect chain_box $kernel 's/if \(stores\) ptx_bulk_wait_read<0>\(\); \/\* the box.*//' "$race" '' '07d: results over results that still leave' ${pieces/+residual/+bias}
 defect chain_room $kernel 's/if \(f.residual\) ptx_bulk_wait_read<0>\(\), /if (f.residual) /' "$race" '' '07d: a residual over results that still leave' $pieces
 defect chain_turn $kernel 's/\(me \+ turn \* pieces\) % WIDENERS/(0 * me + turn * pieces) % WIDENERS/' "$race|result" '' '07d: pieces that nobody takes' $pieces
+cluster='mb1ic72ih4oc256kh3ph1+bias mb1ic256ih4oc520kh1+residual'
+kernel=k_cluster.cu
+defect cluster_there $kernel 's/ptx_cluster_wait\(\); \/\* all blocks.*//' 'no cluster barrier' '' '07k: sums for a block whose mbarriers may not be there' $cluster
+defect cluster_sums $kernel 's/ptx_mbarrier_wait\(at.sums_there, 0\);//' "$race|uninitialised" '' '07k: sums added before they have come' $cluster
+defect cluster_turn $kernel 's/(ptx_stmatrix_x2_trans\(at.finished.*\n\s*)__syncwarp\(\);/$1/' "$race|uninitialised" '' '07k: chunks read that other lanes have not written' $cluster
+defect cluster_between $kernel 's/ptx_mbarrier_wait\(at.between_there, 0\);//' "$race|uninitialised" '' '07k: products of channels that have not come' $cluster
+defect cluster_filters $kernel 's/ptx_mbarrier_wait\(at.filters_there, 0\);//' "$race|uninitialised" '' '07k: products with filters that have not come' $cluster
+defect cluster_owner $kernel 's/unit \/ S::MINE \* SLICES \+ rank % SLICES/unit \/ S::MINE * SLICES/' 'result|deadlock|bytes|nobody' '' '07k: sums to the other slice' $cluster
+defect cluster_order $kernel 's/\+ unit % S::EIGHTS \* UNIT/+ (S::EIGHTS - 1 - unit % S::EIGHTS) * UNIT/' result '' '07k: pixels in the places of others' $cluster
+defect cluster_early $kernel 's/ptx_griddepcontrol_wait\(\);//g' 'overlap: .*earlier launch' '' '07k: x read before it is there' early 07k image
 state='recurrent --hidden 128 --batch 5 --steps 6'
 kernel=i_recurrent.cu
 defect state_early $kernel 's/if \(t > 0\) ptx_mbarrier_wait\(empty.*//' "$race" '' '07i: a state over one that others still read' $state

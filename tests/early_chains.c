@@ -19,6 +19,7 @@ static const struct layer {
 } layers[] = {
     {"07d", {"mb2ic64ih13oc64kh3ph1", "mb2ic64ih13oc64kh1"}, true},
     {"07j", {"mb1ic8ih264iw33oc8oh264ow33kh3kw3ph1pw1", "mb1ic8ih264iw33oc8oh264ow33kh1kw1"}, true},
+    {"07k", {"mb1ic128ih4oc128kh3ph1", "mb1ic128ih4oc128kh1"}, true},
     {"07e", {"mb2ic64ih14oc64kh1", "mb2ic64ih14oc64kh3ph1", "mb2ic64ih14oc64kh1"}, true},
     {"07f", {"mb1ic64ih6iw32oc64oh6ow32kh3kw3ph1pw1", "mb1ic64ih6iw32oc64oh6ow32kh3kw3ph1pw1"}, true},
     {"07g", {"g64mb3ic64ih18oc64kh3ph1", "mb3ic64ih18oc64kh1"}, true},

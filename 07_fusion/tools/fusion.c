@@ -20,7 +20,7 @@
 
 static const char help_text[] =
     "usage: fusion [options] [OPERATION...]\n" GRAPH_OPERATION_HELP "Without operations: the chains of a list, with 1, 32 and 256 images each.\n"
-    "  --list FILE   the list: a chain a line, without images (default: 07_fusion/chains.txt)\n"
+    "  --list FILE   the list: a chain a line, without images, or with its own (default: 07_fusion/chains.txt)\n"
     "  --images N,.. how many each has (default: 1,32,256)\n"
     "  --seconds S   of a search of cuDNN's plans for one operation (default: 10)\n"
     "  --no-cudnn    time our two ways only\n"
@@ -243,7 +243,9 @@ static int examine_list(session *s, const char *path) {
       if (words < WORDS) word[words++] = w;
       else status = (fprintf(stderr, "%sexpected at most %d operations, got \"%.60s\" after them\n", where, WORDS, w), 2);
     chains += words > 0;
-    for (int i = 0; words > 0 && i < s->image_counts && !status; i++) {
+    const bool own = words > 0 && strncmp(word[0], "mb", 2) == 0; /* it says itself how many images */
+    if (own && !status) status = examine(s, where, words, word);
+    for (int i = 0; words > 0 && !own && i < s->image_counts && !status; i++) {
       char *each[WORDS];
       for (int k = 0; k < words && !status; k++) status = with_images(where, word[k], s->images[i], each[k] = text[k]);
       if (!status) status = examine(s, where, words, each);

@@ -59,7 +59,7 @@ void emu_check_mbarrier(emu_checker *c, const emu_block *block, uint32_t offset,
   const emu_cell *cell = &there->cells[offset / 4];
   const uint32_t *known = emu_known(c, block->rank, emu_self->number / EMU_WARP);
   const bool there_yet = cell->stamp == there->stamp && cell->written;
-  if (there_yet && c != there && emu_engines_mbarrier_is_told(there, offset)) return;
+  if (there_yet && c != there && !emu_self->cluster_waits && emu_engines_mbarrier_is_told(there, offset)) return; /* this thread has met them, too */
   if (there_yet && (cell->write_clock <= known[cell->write_thread / EMU_WARP] || (c == there && cell->write_thread == emu_self->number))) return;
   char place[200];
   emu_shared_describe_at(there, offset, place, sizeof place);
