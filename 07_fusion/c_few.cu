@@ -1,10 +1,12 @@
 /* 07c: an epilogue where tiles are few.
  *
- * Terms:    epilogue fusion, latency.
+ * Terms:    epilogue fusion, latency, st.async, release and relaxed barriers.
  * Idea:     07a's, in 06i. Where a layer takes 3 us, a kernel for its epilogue takes as long again: it costs a launch, a load and a store. Here the residual is asked for
  *           before the first step, and each block of a cluster finishes the pixels that it owns.
- * Change:   against 06i put_finished's lines for the last ones; a box of residuals.
- * Expect:   (before anything ran on a GPU) batch 1: 0.1 us more than 06i; the second kernel it replaces, 2.
+ * Sums:     06i's blocks meet at barriers of the cluster, before they send sums and after. Here each store tells the mbarrier of the block that gets it (st.async), and who has all
+ *           sums goes on. The barrier before is relaxed: only mbarriers must be there. The full one waits until all memory that a thread wrote is there for everybody.
+ * Change:   against 06i put_finished's lines for the last ones; a box of residuals; how sums are handed over.
+ * Expect:   (before anything ran on a GPU) batch 1: 0.1 us more than 06i; the second kernel it replaces, 2. Sums by st.async: 0.2 less.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
 #include "06_tensorcore_fp16/cost.h"
 #include "07_fusion/finish.cuh"
