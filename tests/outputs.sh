@@ -161,6 +161,9 @@ tools/explain_fragment --help
 tools/explain_descriptor --help
 tools/image prepare $T/photo --filter $T/f --size 1 --x $T/x.npy --w $T/w.npy
 END
+  stdbuf -oL "$two" --list >"$full" 2>"$T/errors" # every line is lost by itself, and nothing is left to be written at the end
+  [ $? -eq 1 ] && [ "$(cat "$T/errors")" = 'standard output: could not be written: No space left on device' ]
+  ok $? 'text that was lost earlier: the same line' || diag "$(cat "$T/errors")"
 else ok 0 'a full device # SKIP root may not make one here'; fi
 
 # ---------------------------------------------------------------- standard output, or all three, closed: nothing lands in a file that is no row of it

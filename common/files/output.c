@@ -20,7 +20,10 @@ static bool failed; /* one of them could not be written */
 static void close_text(void) {
   const bool earlier = ferror(stdout) != 0;
   errno = 0;
-  if (fclose(stdout) || earlier) fprintf(stderr, "standard output: could not be written: %s\n", strerror(errno ? errno : EIO));
+  bool failing = fflush(stdout) != 0;
+  if (earlier && !failing) failing = write(STDOUT_FILENO, "\n", 1) < 0; /* why it failed then is forgotten; it fails again for the same reason */
+  const int reason = errno;
+  if (fclose(stdout) || earlier || failing) fprintf(stderr, "standard output: could not be written: %s\n", strerror(reason ? reason : errno ? errno : EIO));
   else if (!failed) return;
   _exit(1);
 }
