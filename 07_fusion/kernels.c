@@ -19,7 +19,8 @@ static bool few_tiles(const conv_problem *p, conv_pass pass, const conv_device *
 }
 
 static const conv_kernel *const kernels[] = {&epilogue_fprop, &window_epilogue_fprop, &few_epilogue_fprop};
-static const chain_kernel *const chains[] = {&strips_chain, &conv_1x1_chain, &cluster_chain, &bottleneck_chain, &two_windows_chain, &separable_chain, &stem_chain};
+static const chain_kernel *const chains[] = {&strips_chain,      &conv_1x1_chain,  &cluster_chain, &bottleneck_chain,
+                                             &two_windows_chain, &separable_chain, &stem_chain};
 static const conv_choice rule[] = {
     {&window_epilogue_fprop, window_pays, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},
     {&few_epilogue_fprop, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 07a"},

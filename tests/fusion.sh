@@ -44,7 +44,7 @@ refused '--list: /nowhere: expected a list of chains: No such file or directory'
 refused '--seconds: expected a number above 0 and up to 1000, got "x"' --seconds x
 refused 'fusion: expected at most 8 operations, got 9' 1 2 3 4 5 6 7 8 9
 refused 'operation 2: expected x of 1 x 32 x 8 x 8, got 1 x 64 x 8 x 8' mb1ic64ih8oc64kh3ph1 mb1ic32ih8oc64kh1
-printf '%s\n' '# nothing' 'mb3ic64ih8oc64kh1+relu' >"$rows"
+printf '%s\n' '# nothing' 'ic64ih8oc64kh3ph1+relu mb3ic64ih8oc64kh1' >"$rows"
 refused "$rows:2: mb: expected once, given twice" --list "$rows"
 refused '--list: expected no operations beside it, got "mb1ic8ih5oc8kh1"' --list "$rows" mb1ic8ih5oc8kh1
 printf '%s\n' '# nothing' '' >"$rows"
