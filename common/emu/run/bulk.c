@@ -15,7 +15,6 @@
 typedef enum { LOAD, BETWEEN, SENT /* st.async */, STORE, ADD } job_kind;
 
 typedef struct emu_job {
-  struct emu_job *next;
   job_kind kind;
   emu_thread *thread; /* that issued it */
   unsigned group;     /* of its thread's bulk groups; stores */
@@ -115,12 +114,25 @@ static void walk(job *j, emu_box_piece *piece, carried *c) {
 
 /* ---- jobs ---- */
 
-static void drop(emu_worker *w, job *j) {
-  job **at = &w->jobs;
-  while (*at != j) at = &(*at)->next;
-  *at = j->next;
+/* Loads and stores have a list each: of a block that takes many tiles, thousands of stores wait for its end, and none is to be passed over for every load. */
+static void append(emu_jobs *list, job *j) {
+  if (list->count == list->room) {
+    list->room = list->room > 0 ? 2 * list->room : 64;
+    list->of = emu_grow(list->of, list->room, sizeof *list->of, "the bulk copies under way");
+  }
+  list->of[list->count++] = j;
+}
+
+static void end(job *j) {
   free(j->taken);
   free(j);
+}
+
+/* Ends one: those behind it keep their order. */
+static void drop(emu_jobs *list, unsigned i) {
+  end(list->of[i]);
+  list->count--;
+  memmove(list->of + i, list->of + i + 1, (list->count - i) * sizeof *list->of);
 }
 
 /* A store reads its source. */
@@ -163,13 +175,10 @@ static void issue(const job *made) {
   emu_worker *w = emu_this_worker;
   job *j = emu_take(1, sizeof *j, "a bulk copy");
   *j = *made;
-  j->next = NULL;
   j->thread = emu_self;
   j->group = of(emu_self)->groups;
   if (j->kind == LOAD && j->blocks == 0) j->blocks = (uint16_t)(1u << emu_self->block->rank);
-  job **at = &w->jobs;
-  while (*at != NULL) at = &(*at)->next;
-  *at = j;
+  append(is_load(j) ? &w->loads : &w->stores, j);
   if (j->kind == LOAD)
     for (unsigned rank = 0; rank < emu_self->block->team_size; rank++)
       if (j->blocks >> rank & 1) {
@@ -190,18 +199,14 @@ static void issue(const job *made) {
   if (!is_load(j) || j->kind == BETWEEN) EMU_TELL(store_issued, j->shared, j->bytes, j->where, &j->number);
   if (emu_late()) return;
   carry_out(j);
-  if (is_load(j)) drop(w, j);
+  if (is_load(j)) drop(&w->loads, w->loads.count - 1);
 }
 
 bool emu_bulk_progress(emu_worker *w) {
-  unsigned loads = 0;
-  for (const job *j = w->jobs; j != NULL; j = j->next) loads += is_load(j);
-  if (loads == 0) return false;
-  unsigned chosen = w->random != 0 ? (unsigned)((emu_random(&w->random) >> 32) * loads >> 32) : 0; /* by default the oldest */
-  job *j = w->jobs;
-  while (!is_load(j) || chosen-- > 0) j = j->next;
-  carry_out(j);
-  drop(w, j);
+  if (w->loads.count == 0) return false;
+  const unsigned chosen = w->random != 0 ? (unsigned)((emu_random(&w->random) >> 32) * w->loads.count >> 32) : 0; /* by default the oldest */
+  carry_out(w->loads.of[chosen]);
+  drop(&w->loads, chosen);
   return true;
 }
 
@@ -212,27 +217,29 @@ void emu_bulk_wait(int left, int read, const char *file, int line) {
   emu_worker *w = emu_this_worker;
   const unsigned groups = of(emu_self)->groups;
   unsigned last = 0;
-  for (job *j = w->jobs, *next; j != NULL; j = next) {
-    next = j->next;
-    if (is_load(j) || j->thread != emu_self || j->group >= groups || groups - j->group <= (unsigned)left) continue;
+  for (unsigned i = 0; i < w->stores.count; i++) {
+    job *j = w->stores.of[i];
+    if (j->thread != emu_self || j->group >= groups || groups - j->group <= (unsigned)left) continue;
     last = j->number;
     if (read) {
       take(j);
       continue;
     }
     if (emu_late()) carry_out(j);
-    drop(w, j);
+    drop(&w->stores, i--);
   }
   if (last > 0) EMU_TELL(store_waited, emu_self, last);
 }
 
-/* Stores that nobody waited for; loads that nobody waited for. */
-void emu_bulk_end_block(emu_worker *w) {
-  emu_wgmma_end_block(w);
-  if (emu_late()) emu_registers_end_block(w);
-  for (job *j = w->jobs, *next; j != NULL; j = next) {
-    next = j->next;
-    if (j->thread->block != w->block) continue;
+/* What of a list the block has under way. */
+static void end_of(emu_worker *w, emu_jobs *list) {
+  unsigned kept = 0;
+  for (unsigned i = 0; i < list->count; i++) {
+    job *j = list->of[i];
+    if (j->thread->block != w->block) {
+      list->of[kept++] = j;
+      continue;
+    }
     if (emu_late() && !w->launch->failed) {
       if (is_load(j))
         emu_report_begin(w->launch, cudaErrorLaunchFailure, "block (%u,%u,%u) ends while the copy issued at %s:%d is under way: nobody waited for it",
@@ -243,8 +250,17 @@ void emu_bulk_end_block(emu_worker *w) {
                          w->block->index.x, w->block->index.y, w->block->index.z, j->where.file, j->where.line);
       else carry_out(j);
     }
-    drop(w, j);
+    end(j);
   }
+  list->count = kept;
+}
+
+/* Stores that nobody waited for; loads that nobody waited for. */
+void emu_bulk_end_block(emu_worker *w) {
+  emu_wgmma_end_block(w);
+  if (emu_late()) emu_registers_end_block(w);
+  end_of(w, &w->loads);
+  end_of(w, &w->stores);
 }
 
 /* ---- the instructions ---- */

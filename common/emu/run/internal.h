@@ -74,6 +74,12 @@ typedef struct emu_stack {
   bool guarded; /* a page below the bottom faults; else a canary is at the bottom */
 } emu_stack;
 
+/* Asynchronous copies under way, oldest first (bulk.c). */
+typedef struct emu_jobs {
+  struct emu_job **of;
+  unsigned count, room;
+} emu_jobs;
+
 /* An OS thread that runs blocks, and the blocks that live together on it: a cluster, or one. */
 typedef struct emu_worker {
   emu_launch *launch;
@@ -88,7 +94,7 @@ typedef struct emu_worker {
   unsigned started;
   emu_thread **ready; /* a ring: those that can go on, in order */
   unsigned ready_first, ready_count;
-  struct emu_job *jobs; /* asynchronous copies under way, oldest first (bulk.c) */
+  emu_jobs loads, stores;
   emu_stack *free_stacks, **stacks;
   emu_stack *starting; /* of the fiber that is about to run for the first time */
   int stack_count;

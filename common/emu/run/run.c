@@ -83,7 +83,7 @@ static void *next_context(emu_worker *w, const emu_thread *t, bool *same) {
     return emu_fiber_create(s->bottom, (size_t)(s->top - s->bottom), run_fiber);
   }
   /* With a seed copies arrive at any time; else when nobody can go on without. */
-  if (w->random != 0 && w->jobs != NULL && w->alive > 0 && random_below(w, 4) == 0) emu_bulk_progress(w);
+  if (w->random != 0 && w->loads.count + w->stores.count > 0 && w->alive > 0 && random_below(w, 4) == 0) emu_bulk_progress(w);
   while (w->ready_count == 0 && w->alive > 0 && emu_bulk_progress(w)) {}
   if (w->ready_count > 0) {
     set_self(take_ready(w));
