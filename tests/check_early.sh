@@ -29,13 +29,13 @@ without() {
 }
 export -f without
 sources=(f_persistent g_window h_stream i_few j_dgrad l_wgrad k_strides m_window_wgrad n_pairs r_tensor_wgrad s_first t_first_wgrad u_groups v_groups_wgrad x_direct y_blocks z_blocks_wgrad)
-declare -A only=([s_first]='ROW_OF(16)' [t_first_wgrad]='ROW_OF(3, 24, 1)' [u_groups]='ROW_OF(256)') # of the table of instances: the rest takes the compiler long
+declare -A only=([f_persistent]='ROW_OF(64)' [g_window]='ROW_OF(96)' [h_stream]='ROW_OF(56)' [j_dgrad]='ROW_OF(64)' [k_strides]='ROW_OF(64)' [s_first]='ROW_OF(16)' [t_first_wgrad]='ROW_OF(3, 24, 1)' [u_groups]='ROW_OF(256)') # of the table of instances: the rest takes the compiler long
 for source in "${sources[@]}"; do cp 06_*/"$source.cu" "$folder"; done
 for waits in all producer; do
   for source in "${sources[@]}"; do
     sed -E "${edits[$waits]}" "$folder/$source.cu" >"$folder/$source-$waits.cu"
     cmp -s "$folder/$source-$waits.cu" "$folder/$source.cu" && continue
-    [ ! "${only[$source]}" ] || sed -i -E "s/^(static const instance instances.*= \{)ROW_OF.*/\1${only[$source]}};/" "$folder/$source-$waits.cu"
+    [ ! "${only[$source]}" ] || sed -i -zE "s/(\nstatic const instance instances[^=]*= \{)ROW_OF[^;]*;/\1${only[$source]}};/" "$folder/$source-$waits.cu"
     echo "$waits" "$source"
   done
 done | xargs -P 2 -L 1 bash -c 'without "$1" "$2" >"$folder/$2-$1.log" 2>&1' _

@@ -22,7 +22,7 @@ plant() {
   printf '%s\n' "$4" "$5" "$6" >"$folder/$name.expect"
   echo "${7:---suite nasty}" >"$folder/$name.arguments"
   if [ "$4" = none ]; then echo same; elif cmp -s "$source" "$folder/$name.cu"; then echo same; else echo changed; fi >"$folder/$name.edited"
-  [ ! "$only" ] || sed -i -E "s/^(static const instance instances.*= \{)ROW_OF.*/\1$only};/" "$folder/$name.cu"
+  [ ! "$only" ] || sed -i -zE "s/(\nstatic const instance instances[^=]*= \{)ROW_OF[^;]*;/\1$only};/" "$folder/$name.cu"
   cases+=("$name")
 }
 
@@ -127,8 +127,9 @@ plant tma_tap 06_tensorcore_fp16/d_tma.cu 's/\(unsigned short\)\(at.r \* p.dil_h
 plant roles_meet 06_tensorcore_fp16/e_roles.cu 's/^  ptx_bar_sync\(1, CONSUMERS.*//' said 'race' '06e: results written over a stage that the other consumer multiplies' "$dense 06e"
 plant few_sums 06_tensorcore_fp16/i_few.cu '/all sums are there/s/ptx_cluster_wait\(\);//' said 'race|uninitialised|cluster' '06i: sums of other blocks added before they are there' "$dense 06i"
 plant few_order 06_tensorcore_fp16/i_few.cu 's/q < owner \? q : q - 1/q < owner ? q : q/' said 'uninitialised|out-of-bounds|race' '06i: a place among the received sums that nobody fills' "$dense 06i"
+only='ROW_OF(64)' # of the table of instances one row, which compiles in a third of the time
 plant window_row 06_tensorcore_fp16/g_window.cu 's/at \+= p.dil_h \* pitch - p.S \* p.dil_w/at += p.dil_h * (pitch - 1) - p.S * p.dil_w/' result '' '06g: a row of the tile one pixel too short' "${dense/ic128/ic64} 06g"
-gradient='--pass wgrad --kernel 06l --shape mb3ic64ih13oc72oh11kh3dh1ph1' # one block, three tiles
+only='' gradient='--pass wgrad --kernel 06l --shape mb3ic64ih13oc72oh11kh3dh1ph1' # one block, three tiles
 wgrad=06_tensorcore_fp16/l_wgrad.cu
 plant pixels_ring $wgrad 's/ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06l: a stage filled again that the products under way still read' "$gradient"
 plant pixels_bytes $wgrad 's/expect_tx\(full, t.stage\)/expect_tx(full, t.stage - BOX)/' said 'brings more bytes|deadlock|uninitialised' '06l: fewer bytes expected than come' "$gradient"
@@ -152,7 +153,7 @@ plant pair_empty $wgrad 's/lane % PAIR\)/0)/' said 'arrival|race|deadlock' '06n:
 plant pair_begin $wgrad '/barriers are there/d' said 'race|is no mbarrier' '06n: the other block told before its barriers are there' "$gradient"
 plant pair_pixels $wgrad 's/x_pixel = pixel \+ .*half : 0\)/x_pixel = pixel/' result '' '06n: the second half of x from where the first is' 'sms=8 --pass wgrad --kernel 06n --shape mb3ic264ih5iw7oc72oh5ow7kh1kw1'
 # 06j: filters read transposed, taps backwards.
-backward='--pass dgrad --shape mb1ic264ih8oc136kh3ph1 --kernel 06j'
+only='ROW_OF(64)' backward='--pass dgrad --shape mb1ic264ih8oc136kh3ph1 --kernel 06j'
 dgrad=06_tensorcore_fp16/j_dgrad.cu
 plant dgrad_right $dgrad '' none '' '06j as it is, several tiles a block' "$backward"
 plant dgrad_turn 06_tensorcore_fp16/ring.cuh@$dgrad 's/p.R \* p.S - 1 - tap/tap/' result '' '06j: filters that are not turned' "$backward"
@@ -164,15 +165,17 @@ plant dgrad_producers 06_tensorcore_fp16/ring.cuh@$dgrad 's/else ptx_bar_sync\(1
 plant dgrad_turns 06_tensorcore_fp16/ring.cuh@$dgrad 's/mine . PRODUCERS - 1/mine ? PRODUCERS/' said 'deadlock' '06j: a turn too long, and nobody asks for some steps' "$backward"
 plant dgrad_leave $dgrad '/the tile before has left/d' said 'race' '06j: results written where the tile before still leaves from' "$backward"
 # 06k: classes and their taps; on one multiprocessor several tiles of each.
-strides='--pass dgrad --shape mb2ic200ih13oc136oh7kh3sh2ph1 --kernel 06k'
+only='ROW_OF(112)' strides='--pass dgrad --shape mb2ic200ih13oc136oh7kh3sh2ph1 --kernel 06k'
 classes=06_tensorcore_fp16/k_strides.cu
 plant strides_right $classes '' none '' '06k as it is' "$strides"
 plant strides_apart $classes 's/from.w.from - q \* t.w.apart/from.w.from/' result '' '06k: taps of a class that all read the same pixels' "$strides"
 plant strides_tap $classes 's/from.h.first \+ r \* t.h.step/from.h.first + r/' result '' '06k: taps of a class that are neighbours in the filter' "$strides"
+only='ROW_OF(64)'
 plant strides_zeros $classes 's/!\(f.w >> of_stride/(f.w >> of_stride/' result '' '06k: a class without taps that nobody writes' '--pass dgrad --shape mb1ic64ih8oc64oh4kh1sh2 --kernel 06k'
+only='ROW_OF(112)'
 plant strides_column $classes 's/p.Q -= short_w/p.Q -= 0/' said 'race|out-of-bounds' '06k: a column that the last class lacks is stored into the next row' "$strides"
 plant strides_leave $classes '/the tile before has left/d' said 'race' '06k: results written where the tile before still leaves from' "$strides"
-# 06s to 06v: rows of pairs, groups side by side; `only`: of the table of instances one row, which compiles in a third of the time.
+# 06s to 06v: rows of pairs, groups side by side; `only` again.
 only='ROW_OF(16)' pairs='--pass fprop --kernel 06s --shape mb4ic3ih16oc64oh8kh7sh2ph3'
 first=06_tensorcore_fp16/s_first.cu
 plant first_apart $first 's/\(at\[2 \* step \+ 1\] - at\[2 \* step\]\) >> 4/8/' result '' '06s: the second pair of a step eight pairs on' "$pairs"
