@@ -9,6 +9,7 @@
 
 #include "common/emu/hopper.h"
 #include "common/emu/run/hopper.h"
+#include "common/emu/run/jobs.h"
 #include "common/emu/run/tensor_map.h"
 #include "common/emu/tool/tool.h"
 
@@ -114,26 +115,7 @@ static void walk(job *j, emu_box_piece *piece, carried *c) {
 
 /* ---- jobs ---- */
 
-/* Loads and stores have a list each: of a block that takes many tiles, thousands of stores wait for its end, and none is to be passed over for every load. */
-static void append(emu_jobs *list, job *j) {
-  if (list->count == list->room) {
-    list->room = list->room > 0 ? 2 * list->room : 64;
-    list->of = emu_grow(list->of, list->room, sizeof *list->of, "the bulk copies under way");
-  }
-  list->of[list->count++] = j;
-}
-
-static void end(job *j) {
-  free(j->taken);
-  free(j);
-}
-
-/* Ends one: those behind it keep their order. */
-static void drop(emu_jobs *list, unsigned i) {
-  end(list->of[i]);
-  list->count--;
-  memmove(list->of + i, list->of + i + 1, (list->count - i) * sizeof *list->of);
-}
+static void end(job *j) { free(j->taken), free(j); }
 
 /* A store reads its source. */
 static void take(job *j) {
@@ -178,7 +160,7 @@ static void issue(const job *made) {
   j->thread = emu_self;
   j->group = of(emu_self)->groups;
   if (j->kind == LOAD && j->blocks == 0) j->blocks = (uint16_t)(1u << emu_self->block->rank);
-  append(is_load(j) ? &w->loads : &w->stores, j);
+  emu_jobs_append(is_load(j) ? &w->loads : &w->stores, j);
   if (j->kind == LOAD)
     for (unsigned rank = 0; rank < emu_self->block->team_size; rank++)
       if (j->blocks >> rank & 1) {
@@ -199,14 +181,14 @@ static void issue(const job *made) {
   if (!is_load(j) || j->kind == BETWEEN) EMU_TELL(store_issued, j->shared, j->bytes, j->where, &j->number);
   if (emu_late()) return;
   carry_out(j);
-  if (is_load(j)) drop(&w->loads, w->loads.count - 1);
+  if (is_load(j)) end(emu_jobs_take(&w->loads, w->loads.count - 1));
 }
 
 bool emu_bulk_progress(emu_worker *w) {
   if (w->loads.count == 0) return false;
   const unsigned chosen = w->random != 0 ? (unsigned)((emu_random(&w->random) >> 32) * w->loads.count >> 32) : 0; /* by default the oldest */
   carry_out(w->loads.of[chosen]);
-  drop(&w->loads, chosen);
+  end(emu_jobs_take(&w->loads, chosen));
   return true;
 }
 
@@ -226,7 +208,7 @@ void emu_bulk_wait(int left, int read, const char *file, int line) {
       continue;
     }
     if (emu_late()) carry_out(j);
-    drop(&w->stores, i--);
+    end(emu_jobs_take(&w->stores, i--));
   }
   if (last > 0) EMU_TELL(store_waited, emu_self, last);
 }
