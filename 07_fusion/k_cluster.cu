@@ -2,13 +2,15 @@
  *
  * Terms:    back-to-back convolutions, split-K, thread block cluster, distributed shared memory (DSMEM), st.async, latency.
  * Idea:     with one image a layer takes 3 us, of which two are a launch, the first load, the last store: so two layers in one launch. But 256 filters of the next layer
- *           want all 256 channels of the one before, whose filters fill five multiprocessors. A cluster has both: its blocks have the same few pixels, divide the first
- *           layer's reduction as in 07c, add their sums, and each hands what it has finished to all. Then each has all channels of those pixels, and takes its share of the second layer's filters.
+ *           want all 256 channels of the one before, whose filters fill five multiprocessors. A cluster has both: its blocks have the same few pixels, and of the first layer
+ *           128 filters and a quarter of the reduction. They add their sums, as in 07c, and each hands what it has finished to all. Then each has all channels of those
+ *           pixels, and takes its share of the second layer's filters.
  *
- *               a part of the steps, all filters -> sums -> to their owners -> add, finish -> to all blocks: `between` -> x my filters -> finish -> box -> y
+ *               a part of the steps -> sums -> to their owners -> add, finish -> to all blocks: `between` -> x my filters -> finish -> box -> y
  *
- * Handing on: a unit is 8 pixels of 64 filters. Sums go from registers straight to the block that owns the unit, halves of a finished one to all, 16 bytes a store; both tell the mbarrier
- *           of the block that gets them how many bytes have come (st.async). No barrier of the cluster stands between.
+ * Handing on: a unit is 8 pixels of 64 filters. Sums go from registers straight to the block that owns the unit, halves of a finished one to all, 16 bytes a
+ *           store; both tell the mbarrier of the block that gets them how many bytes have come (st.async). No barrier of the cluster stands between.
+ * Cut:      all 256 filters and an eighth of the reduction are more sums to send, 64 and half of it more small steps: either was slower (docs/07_one_image.md).
  * Change:   against 07c sums leave as whole units for a block that need not be the one that stores; the second product.
  * Expect:   (before anything ran on a GPU) ResNet-50, one image, 28 x 28, 128 channels to 128 to 512: 07c takes 3.5 us and 2.3, and 0.9 between them. Here a block takes in 130 KB,
  *           1.3 us; a launch, the first load, two ways to a neighbour and the last store, 3: 4.3 us for 6.7. At 14 x 14 with 256 channels 230 KB: 5 us for 7.4.
@@ -27,8 +29,7 @@ static constexpr int MOST_STAGES = 12, LEAST_STAGES = 2, ROOM = 226 << 10;
 
 /* Of the first layer's filters a block has 64 for each of its CONSUMERS, the cluster SLICES times as many; and of its reduction one of PARTS. N: pixels of a tile. */
 template <int CONSUMERS, int SLICES, int PARTS, int N> struct shape {
-  static constexpr int THREADS_ALL = (1 + CONSUMERS) * THREADS, BLOCKS = SLICES * PARTS, GROUPS = CONSUMERS * SLICES /* of 64 filters */,
-                       FILTERS = CONSUMERS * TAP;
+  static constexpr int BLOCK = (1 + CONSUMERS) * THREADS, BLOCKS = SLICES * PARTS, GROUPS = CONSUMERS * SLICES /* of 64 filters */, FILTERS = CONSUMERS * TAP;
   static constexpr int BOX = N * ROW, STAGE = FILTERS + BOX, EIGHTS = N / 8, MINE = CONSUMERS * EIGHTS / PARTS /* units that a block owns */;
   static constexpr int FIXED = GROUPS * BOX + MINE * (UNIT + PARTS * PART);
   static_assert(CONSUMERS * EIGHTS % PARTS == 0 && BLOCKS % 2 == 0);
@@ -124,7 +125,7 @@ static __device__ __forceinline__ void hand_on(const places &at, const unsigned 
 }
 
 template <int CONSUMERS, int SLICES, int PARTS, int N>
-__global__ void __launch_bounds__(shape<CONSUMERS, SLICES, PARTS, N>::THREADS_ALL, 1)
+__global__ void __launch_bounds__(shape<CONSUMERS, SLICES, PARTS, N>::BLOCK, 1)
     cluster_kernel(conv_problem p, cluster_cut t, finish first, finish second, const __grid_constant__ CUtensorMap windows,
                    const __grid_constant__ CUtensorMap first_filters, const __grid_constant__ CUtensorMap second_filters,
                    const __grid_constant__ CUtensorMap residuals, const __grid_constant__ CUtensorMap results) {
@@ -164,7 +165,7 @@ __global__ void __launch_bounds__(shape<CONSUMERS, SLICES, PARTS, N>::THREADS_AL
 
   if (role == 0) { /* the producer */
     __syncwarp();
-    ptx_bar_arrive(1, S::THREADS_ALL);
+    ptx_bar_arrive(1, S::BLOCK);
     if (uniform(threadIdx.x / 32) == 0) {
       ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
       bring<CONSUMERS, SLICES, PARTS, N>(p, t, at, my, second.residual, &windows, &first_filters, &second_filters, &residuals);
@@ -174,7 +175,7 @@ __global__ void __launch_bounds__(shape<CONSUMERS, SLICES, PARTS, N>::THREADS_AL
     return;
   }
 
-  ptx_bar_sync(1, S::THREADS_ALL);
+  ptx_bar_sync(1, S::BLOCK);
   ptx_griddepcontrol_wait();
   const int me = role - 1;
   const ptx_shared a = stages + me * TAP, b = stages + S::FILTERS;
