@@ -13,6 +13,8 @@
  * Expect:   16 images on an H200, in us: 52 for 64 to 64 channels at 56 x 56, 40 for 128 at 28 x 28, 37 for 256 at 14 x 14, 42 for 512 at 7 x 7, where 05k has
  *           104, 96, 101 and 117. Half of it is multiply_kernel's, whose multiply-adds take 13.8, 13.8, 15.2 and 15.2 at the peak. The rest is memory's: D and
  *           V are 58, 29, 16 and 8 MB, sums of tiles and of parts 14, 15, 9 and 38.
+ * Taps:     with 512 channels taps_kernel was bound by its own instructions, most of which are the same whatever a thread adds up. So there a thread has two neighbouring channels;
+ *           expected 5 us less of 54.
  * Price:    as in 05m sixths are not exact in binary, and powers of 2 grow large: the error is up to 24 times that of a plain sum.
  * Sizes:    3x3, stride 1, no dilation; any padding, groups.
  * Passes:   wgrad. Layout: NCHW, filters KCRS, fp32. */
@@ -24,7 +26,7 @@
 #include "common/harness/launch.h"
 #include "common/ptx/ptx.cuh"
 
-constexpr int OCTET = 8, THREADS = BK * OCTET, PART_C = 32, STAGE = BK * EDGE;
+constexpr int OCTET = 8, THREADS = BK * OCTET, STAGE = BK * EDGE;
 
 /* Six pixels to six points, in 05m's order 0, 1, -1, 2, infinity, -2. A point's row are the coefficients of all other points' factors together: those of
  * z^2 - 4 and of z^2 - 1 are shared. Without -2, for three outputs, five pixels; a point is its distance from -2 times as large. */
@@ -52,6 +54,9 @@ static __device__ __forceinline__ void taps_line(const float (&m)[SIDE], float (
   g[1] = (m[2] - m[1]) * (1.0f / 6) + (m[3] - m[5]) * (1.0f / 12);
   g[2] = both_2 * (1.0f / 6) - both + m[4];
 }
+
+/* Of neighbouring channels, read and written as one. */
+template <int EACH> struct alignas(4 * EACH) neighbours { float of[EACH]; };
 
 /* Where a patch lies: its image, the first of its outputs, its place in the reduction, and whether it is shorter. */
 typedef struct patch_place {
@@ -201,14 +206,15 @@ __global__ void __launch_bounds__(EDGE, ROOM) multiply_kernel(gradient_cut g, co
   }
 }
 
-/* dw of one filter's PART_C channels: a warp has a row of points. Adds up a tile's parts, block after block; transforms rows, and then columns. */
-__global__ void __launch_bounds__(SIDE *PART_C) taps_kernel(gradient_cut g, const float *parts, float *__restrict__ dw) {
+/* dw of one filter's 32 EACH channels: a warp has a row of points, a thread EACH neighbours. Adds up a tile's parts, block after block; transforms rows, and then columns. */
+template <int EACH> __global__ void __launch_bounds__(SIDE * 32) taps_kernel(gradient_cut g, const float *parts, float *__restrict__ dw) {
+  constexpr int PART_C = 32 * EACH;
   __shared__ int part[SIDE][SIDE];  /* of a point's tile, the first, */
   __shared__ int count[SIDE][SIDE]; /* and how many */
   __shared__ float rows[SIDE][3][PART_C];
   __shared__ float taps[PART_C * 9];
   const int group_c = g.p.C / g.p.groups, group_k = g.p.K / g.p.groups, parts_c = (group_c + PART_C - 1) / PART_C, thread = threadIdx.x;
-  const int k = blockIdx.x / parts_c, first_c = blockIdx.x % parts_c * PART_C, my_k = k % group_k, lane = thread % PART_C, i = thread / PART_C;
+  const int k = blockIdx.x / parts_c, first_c = blockIdx.x % parts_c * PART_C, my_k = k % group_k, mine_c = thread % 32 * EACH, i = thread / 32;
   if (thread < POINTS) {
     const int down = thread / SIDE, across = thread % SIDE, kind = kind_of(down, across), steps = g.count[kind];
     const int place = (k / group_k * g.tiles_k + my_k / EDGE) * g.tiles_c + first_c / EDGE,
@@ -221,30 +227,45 @@ __global__ void __launch_bounds__(SIDE *PART_C) taps_kernel(gradient_cut g, cons
   ptx_griddepcontrol_wait();
   const float *from[SIDE];
   int most = 0, counts[SIDE];
-  float point[SIDE] = {}, row[3];
+  float point[EACH][SIDE] = {}, row[EACH][3];
 #pragma unroll
   for (int j = 0; j < SIDE; j++) {
-    from[j] = parts + part[i][j] * SUMS + my_k % EDGE * EDGE + first_c % EDGE + lane;
+    from[j] = parts + part[i][j] * SUMS + my_k % EDGE * EDGE + first_c % EDGE + mine_c;
     counts[j] = count[i][j], most = max(most, counts[j]);
   }
 #pragma unroll 4
   for (int n = 0; n < most; n++)
 #pragma unroll
-    for (int j = 0; j < SIDE; j++)
-      if (n < counts[j]) point[j] += from[j][n * SUMS];
-  taps_line(point, row);
+    for (int j = 0; j < SIDE; j++) {
+      if (n >= counts[j]) continue;
+      const neighbours<EACH> sums = *(const neighbours<EACH> *)(from[j] + n * SUMS);
 #pragma unroll
-  for (int s = 0; s < 3; s++) rows[i][s][lane] = row[s];
+      for (int e = 0; e < EACH; e++) point[e][j] += sums.of[e];
+    }
+#pragma unroll
+  for (int e = 0; e < EACH; e++) taps_line(point[e], row[e]);
+#pragma unroll
+  for (int s = 0; s < 3; s++) {
+    neighbours<EACH> of_row;
+#pragma unroll
+    for (int e = 0; e < EACH; e++) of_row.of[e] = row[e][s];
+    *(neighbours<EACH> *)&rows[i][s][mine_c] = of_row;
+  }
   __syncthreads(); /* all rows are transformed */
   if (i < 3) {
-    const float column[SIDE] = {rows[0][i][lane], rows[1][i][lane], rows[2][i][lane], rows[3][i][lane], rows[4][i][lane], rows[5][i][lane]};
-    taps_line(column, row);
 #pragma unroll
-    for (int r = 0; r < 3; r++) taps[lane * 9 + r * 3 + i] = row[r];
+    for (int e = 0; e < EACH; e++) {
+      float column[SIDE];
+#pragma unroll
+      for (int j = 0; j < SIDE; j++) column[j] = rows[j][i][mine_c + e];
+      taps_line(column, row[e]);
+#pragma unroll
+      for (int r = 0; r < 3; r++) taps[(mine_c + e) * 9 + r * 3 + i] = row[e][r];
+    }
   }
   __syncthreads(); /* all taps are there */
   const int all = min(PART_C, group_c - first_c) * 9;
-  for (int t = thread; t < all; t += SIDE * PART_C) dw[(k * group_c + first_c) * 9 + t] = taps[t];
+  for (int t = thread; t < all; t += SIDE * 32) dw[(k * group_c + first_c) * 9 + t] = taps[t];
 }
 
 /* ---------------------------------------------------------------- host */
@@ -259,7 +280,7 @@ static double growth_wgrad(const conv_problem *p, bool random) {
 
 typedef struct gradient_plan {
   gradient_cut cut;
-  int pixel_blocks, transform_blocks, taps_blocks;
+  int pixel_blocks, transform_blocks, taps_blocks, each /* channels of a thread of taps_kernel */;
   bool early, waits; /* as many blocks as there is room for: they lie evenly, if they begin early; compiled for a GPU whose kernels wait for each other */
 } gradient_plan;
 
@@ -275,7 +296,9 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
   mine->waits = about.ptxVersion >= 90, mine->early = g->blocks >= ROOM * device->sm_count;
   mine->pixel_blocks = p->groups * g->tiles_c * (EDGE / OCTET) * g->steps;
   mine->transform_blocks = mine->pixel_blocks + p->groups * g->tiles_k * (EDGE / OCTET) * g->steps;
-  mine->taps_blocks = p->K * ceil_div(p->C / p->groups, PART_C);
+  /* Two, where blocks are many all the same: its instructions bind, and most of them are not the channels'. */
+  mine->each = !g->dealt && p->C / p->groups % EDGE == 0 && (int64_t)p->K * (p->C / p->groups / EDGE) >= 4 * device->sm_count ? 2 : 1;
+  mine->taps_blocks = p->K * ceil_div(p->C / p->groups, 32 * mine->each);
   plan->workspace_bytes = (size_t)(transformed(g, g->tiles_k) + transformed(g, g->tiles_c) + part_count(g)) * sizeof(float);
   tile_words(plan, EDGE, EDGE, g->dealt ? ceil_div(g->blocks, g->tile[4]) + 1 : 1, g->blocks);
   return NULL;
@@ -290,8 +313,8 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   if (!status)
     status = launch_kernel({.grid = (unsigned)g.blocks, .block = EDGE, .stream = stream, .early = mine->early && mine->waits}, multiply_kernel, g, d, v, parts);
   if (!status)
-    status = launch_kernel({.grid = (unsigned)mine->taps_blocks, .block = SIDE * PART_C, .stream = stream, .early = mine->waits}, taps_kernel, g, parts,
-                           (float *)b->w);
+    status = launch_kernel({.grid = (unsigned)mine->taps_blocks, .block = SIDE * 32, .stream = stream, .early = mine->waits},
+                           mine->each == 2 ? taps_kernel<2> : taps_kernel<1>, g, parts, (float *)b->w);
   return status;
 }
 

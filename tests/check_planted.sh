@@ -114,7 +114,7 @@ plant wait_multiply 05_im2col_gemm/winograd_multiply.cuh@$winograd '/ptx_griddep
 dealt='sms=32 --kernel 05n --pass wgrad --shape mb5ic8ih30iw13oc8oh30ow13kh3kw3ph1pw1'
 winograd=05_im2col_gemm/n_winograd_wgrad.cu
 plant points_right $winograd '' none '' '05n as it is' "$dealt"
-plant points_wait $winograd '/ptx_griddepcontrol_wait/d' overlap '__pipeline_memcpy_async(to|point[j] += from' '05n: kernels that do not wait for the one before' "$dealt"
+plant points_wait $winograd '/ptx_griddepcontrol_wait/d' overlap '__pipeline_memcpy_async(to|neighbours<EACH> sums' '05n: kernels that do not wait for the one before' "$dealt"
 plant points_parts $winograd 's/last - first \+ 1/last - first/' result '' '05n: the last part of a tile not added' "$dealt"
 plant points_place $winograd 's/now.tile \+ \(g.dealt .*: 0\)/now.tile/' said 'block-race|uninitialised' '05n: parts of all blocks in the same place' "$dealt"
 plant points_barrier $winograd '/nobody reads this one any more/d' said 'race' '05n: a stage copied over while it is read' "$dealt"

@@ -66,6 +66,7 @@ clean 07 "dense layers, an exponential behind them" --suite hopper --pass fprop 
 clean 04 "depthwise layers in fp32" --suite tests/depthwise --dtype fp32 --kernel 04j,04k
 
 each_edge clean
+clean 05 "05n, two channels a thread at the end" --kernel 05n --pass wgrad --shape mb3ic64ih7oc64kh3ph1
 WINOGRAD_LAUNCH_BYTES=31000 clean 05 "05l, 05m in three launches" --kernel 05l,05m --shape g2mb5ic6ih6iw9oc10oh6ow9kh3kw3ph1pw1
 
 build/check/tests/check_tiled >"$log" 2>&1
