@@ -117,7 +117,7 @@ static __device__ __forceinline__ void hand_on(const places &at, const unsigned 
     const uint4 eight = *(const uint4 *)(finished_at + i * UNIT + in_unit); /* ... for lanes of the same warp */
     const int to = group * S::BOX + unit % S::EIGHTS * UNIT + in_unit;
 #pragma unroll
-    for (int b = 0; b < S::BLOCKS; b += 2) { /* half of a warp has every second block; each its right neighbour first */
+    for (int b = 0; b < S::BLOCKS; b += 2) { /* half of a warp has every second block, from its own on, the other half from the right neighbour on */
       const int block = (rank + b + lane / 16) % S::BLOCKS;
       ptx_st_async_16(ptx_mapa(at.between + to, block), eight, ptx_mapa(at.between_there, block));
     }
