@@ -23,7 +23,8 @@ refused() { # LINE ARGUMENTS...
 }
 # Without wgmma, on a GPU of another architecture, none of these kernels is there; the network is all the same.
 if [ "${B##*/}" = emu ]; then
-  runs 'ResNet-50: a stem, and 13 bottlenecks whose 3x3 and 1x1 are one kernel' 'the same' 14
+  runs 'ResNet-50: a stem, and 16 bottlenecks whose 3x3 and 1x1 are one kernel' 'the same' 17
+  runs 'ResNet-50: three of them have a stride' ' 07k ' 3
   runs 'ResNet-50 of 64 x 64 pixels: three bottlenecks are one kernel each' ' 07e ' 3 --size 64
   runs 'ResNet-18: a stem' 'the same' 1 --network resnet18
   runs 'ResNet-18, batch norms folded: a stem' 'the same' 1 --network resnet18 --folded
