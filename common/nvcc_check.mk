@@ -22,9 +22,9 @@ build/nvcc/80-quick/tests/%.cu.o: tests/%.cu
 ifneq ($(NVCC),)
 $(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a),$(call quick,$(a)))))
 CHECKED := $(wildcard common/conv/*.cu common/harness/*.cu common/tools/*/*.cu [0-9][0-9]_*/*.cu [0-9][0-9]_*/tools/*/*.cu)
-# Kernels for 9.0 alone are empty elsewhere: that 80 takes them is enough.
+# Kernels for 9.0 alone are empty elsewhere: that 80 takes them is enough, and `make test` leaves that to `make nvcc-check`, too.
 HOPPER_ONLY := $(shell grep -l 'only compute capability 9.0 has it' [0-9][0-9]_*/*.cu)
-NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)$(call quick,$(a))/%.o,$(if $(filter 80 90a,$(a)),$(CHECKED),$(filter-out $(HOPPER_ONLY),$(CHECKED))))) $(if $(filter 90a,$(CHECK_ARCHS)),$(patsubst %,build/nvcc/90a/%.o,$(wildcard tests/hopper_*.cu))) \
+NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)$(call quick,$(a))/%.o,$(if $(filter 90a $(if $(filter test,$(MAKECMDGOALS)),,80),$(a)),$(CHECKED),$(filter-out $(HOPPER_ONLY),$(CHECKED))))) $(if $(filter 90a,$(CHECK_ARCHS)),$(patsubst %,build/nvcc/90a/%.o,$(wildcard tests/hopper_*.cu))) \
   $(if $(filter 80,$(CHECK_ARCHS)),$(patsubst %,build/nvcc/80-quick/%.o,$(filter-out $(NEED_EMULATOR),$(wildcard tests/*.cu))))
 endif
 nvcc-check: $(NVCC_CHECK)
