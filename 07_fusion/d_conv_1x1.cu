@@ -18,6 +18,7 @@
 #include <math.h>
 
 #include "07_fusion/finish.cuh"
+#include "07_fusion/then_1x1.h"
 #include "07_fusion/window.cuh"
 #include "common/harness/chain.h"
 #include "common/harness/launch.h"
@@ -224,16 +225,10 @@ static const char *plan_chain(const conv_chain *chain, const conv_device *device
   const conv_operation *a = &chain->operation[0], *b = &chain->operation[1];
   const conv_problem *p = &a->problem, *q = &b->problem;
   if (device->arch / 10 != 9) return "wgmma: only compute capability 9.0 has it";
-  if (a->kind != OPERATION_CONVOLUTION || b->kind != OPERATION_CONVOLUTION || a->epilogue.fp32 || b->epilogue.fp32) return "no two convolutions in fp16";
-  if (is_smooth(a->epilogue.activation) || is_smooth(b->epilogue.activation)) return "an activation with an exponential";
-  if (p->groups > 1 || q->groups > 1) return "groups";
-  if (p->C % CHUNK != 0 || p->K % CHUNK != 0 || q->K % CHUNK != 0) return "C or K is no multiple of 8";
+  const char *why = then_1x1_unsupported(a, b, device);
+  if (why) return why;
   if (p->C > BK || p->K > WGMMA_M) return "the first has more than 64 channels or filters";
   if (p->stride_h > 1 || p->stride_w > 1) return "a stride";
-  if (q->R * q->S > 1 || q->stride_h > 1 || q->stride_w > 1 || q->P != p->P || q->Q != p->Q) return "the second is no plain 1x1";
-  const char *why = plain_unsupported(p, device);
-  if (!why) why = plain_unsupported(q, device);
-  if (why) return why;
   if (p->Q > MOST_PRODUCT || p->Q + (p->S - 1) * (int64_t)p->dil_w > 256 || (p->R - 1) * (int64_t)p->dil_h > 200)
     return "rows have more than 120 pixels, or 256 with their halo";
   chain_plan *mine = plan_data<chain_plan>(plan);

@@ -20,6 +20,7 @@
 
 #include "06_tensorcore_fp16/cost.h"
 #include "07_fusion/finish.cuh"
+#include "07_fusion/then_1x1.h"
 #include "common/harness/chain.h"
 #include "common/harness/launch.h"
 #include "common/ptx/st_async.cuh"
@@ -262,13 +263,7 @@ static const char *plan_chain(const conv_chain *chain, const conv_device *device
   const conv_operation *a = &chain->operation[0], *b = &chain->operation[1];
   const conv_problem *p = &a->problem, *q = &b->problem;
   if (device->arch / 10 != 9) return "wgmma: only compute capability 9.0 has it";
-  if (a->kind != OPERATION_CONVOLUTION || b->kind != OPERATION_CONVOLUTION || a->epilogue.fp32 || b->epilogue.fp32) return "no two convolutions in fp16";
-  if (is_smooth(a->epilogue.activation) || is_smooth(b->epilogue.activation)) return "an activation with an exponential";
-  if (p->groups > 1 || q->groups > 1) return "groups";
-  if (p->C % CHUNK != 0 || p->K % CHUNK != 0 || q->K % CHUNK != 0) return "C or K is no multiple of 8";
-  if (q->R * q->S > 1 || q->stride_h > 1 || q->stride_w > 1 || q->P != p->P || q->Q != p->Q) return "the second is no plain 1x1";
-  const char *why = plain_unsupported(p, device);
-  if (!why) why = plain_unsupported(q, device);
+  const char *why = then_1x1_unsupported(a, b, device);
   if (why) return why;
   chain_plan *mine = plan_data<chain_plan>(plan);
   cluster_cut *t = &mine->cut;
