@@ -40,5 +40,5 @@ endif
 
 # The sample solutions compile for a GPU too.
 ifneq ($(NVCC),)
-nvcc-check: $(patsubst %,build/nvcc/90a/%.o,$(wildcard tests/exercises/*.cu))
+nvcc-check: $(patsubst %,$(HOPPER_OBJECTS)/%.o,$(wildcard tests/exercises/*.cu))
 endif

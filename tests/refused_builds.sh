@@ -22,6 +22,9 @@ ok $? 'other remarks are passed on'
 strict 2 $'error\n'
 [ $? -eq 2 ] && [ "$(cat "$T/out")" = error ]
 ok $? "an error: nvcc's words and exit status"
+EXITS=0 SAYS=$'ptxas info    : (C7510) words\nptxas info    : (C7600) else\n' scripts/nvcc_strict.sh --quick "$T/nvcc" -O3 -c a/b.cu -o b.o >"$T/out" 2>&1
+[ $? -eq 0 ] && [ "$(cat "$T/out")" = 'ptxas info    : (C7600) else' ]
+ok $? '--quick: what an optimizer would have done is not missed'
 missed=0
 for code in 08 10 11 12 13 14 15 16 17 18 19; do
   strict 0 "ptxas info    : (C75$code) words"$'\n'
@@ -72,4 +75,9 @@ for rule in check 80-quick; do
 done
 builds 80-quick right
 ok $? "80-quick: one that is right" || sed 's/^/# /' "$T/out"
+# What `make test` asks of 90a: nothing of the optimizer, but every instruction.
+said=$(cd "$T/repo" && mkdir -p build && make -n NVCC="$nvcc" CC="${CC:-gcc}" CXX="${CXX:-g++}" BACKEND=emu MAKECMDGOALS=test nvcc-check 2>"$T/out" | grep -c 'nvcc_strict.sh --quick .*arch=compute_90a,code=sm_90a .*-o build/nvcc/90a-quick/0[1-7]_')
+kernels=$(ls [0-9][0-9]_*/*.cu [0-9][0-9]_*/tools/*/*.cu | wc -l)
+[ "$said" = "$kernels" ]
+ok $? "make test: every kernel for 90a, $said of $kernels" || sed 's/^/# /' "$T/out"
 done_testing

@@ -36,5 +36,5 @@ endif
 
 # They compile for a GPU too.
 ifneq ($(filter 90a,$(if $(NVCC),$(CHECK_ARCHS))),)
-nvcc-check: $(patsubst %,build/nvcc/90a/%.o,$(wildcard tests/golden/*.cu))
+nvcc-check: $(patsubst %,$(HOPPER_OBJECTS)/%.o,$(wildcard tests/golden/*.cu))
 endif
