@@ -9,7 +9,7 @@
  * Padding:  what is padding on the right of a row is padding on the left of the next one, below an image above the next: it is loaded once.
  * Change:   against 06g the loop over channels, the filters' ring, the packed results, which have shared memory of their own: the next tile's halo is loaded
  *           while they leave.
- * Expect:   (before anything ran) 128 filters x 240 pixels x 64 channels x 9 taps want 16 KiB a tap of filters and 45 KiB once of pixels: 190 KiB for 35 M products,
+ * Expect:   (before anything ran) 128 filters x 240 pixels x 64 channels x 9 taps want 16 KiB a tap of filters and 45 KiB once of pixels: 190 KiB for 35 MFLOP,
  *           4 TB/s at 800 TFLOP/s: no limit. 700 TFLOP/s where there are tiles for all multiprocessors; less where the last round is not full.
  * Passes:   fprop; dgrad as 06j (TURNED). Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8. Stride 1, no groups; two halo tiles and four taps in shared memory. */
 #include "03_shared_tiling/turned.h"
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(BLOCK, 1) stream_kernel(conv_problem p, stream
     return;
   }
 
-  const int behind = (t.stage - box) / 16; /* what lies behind a box is read, and of no use; but it must not be NaN */
+  const int behind = (t.stage - box) / 16; /* behind a box lies the last row's padding on the right, and the last image's below: zeros */
   for (int stage = 0; stage < HALOS; stage++)
     for (int i = threadIdx.x - THREADS; i < behind; i += CONSUMERS * THREADS) *(uint4 *)(shared + stage * t.stage + box + i * 16) = make_uint4(0, 0, 0, 0);
   ptx_fence_proxy_async();

@@ -4,7 +4,8 @@
  * Idea:     by itself an epilogue is a kernel that reads everything the convolution has just written, and writes it again: of a layer that memory binds it takes as long as
  *           the layer. In the convolution the sums are still in registers. Scale and bias are one number for a channel, and a thread has two channels: four
  *           registers. What has to be read is the residual alone, and it is read ahead, by the copy engine, while products are made.
- * Boxes:    the residual comes to the place that the result will leave from. A consumer has several such boxes: one leaves, one is worked on, one fills.
+ * Boxes:    the residual comes to the place that the result will leave from. A consumer has three such boxes: one is worked on and two fill; it leaves while the
+ *           next tile is multiplied.
  * Roles:    06f's, and a thread of a second warp of the producer's group that asks for residuals.
  * Change:   against 06f put_finished for put_turned; the boxes' ring.
  * Expect:   (before anything ran on a GPU) without residual nothing but some 100 clocks a tile, which the other consumer's products cover. With it the bytes: res2_expand of

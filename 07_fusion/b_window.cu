@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(BLOCK, 1) window_epilogue_kernel(conv_problem 
     return;
   }
 
-  const int behind = (t.stage - box) / 16; /* what lies behind a box is read, and of no use; but it must not be NaN */
+  const int behind = (t.stage - box) / 16; /* what lies behind a box is read for columns that are dropped: any value would do, but none is no value */
   for (int stage = 0; stage < t.stages; stage++)
     for (int i = threadIdx.x - THREADS; i < behind; i += CONSUMERS * THREADS)
       *(uint4 *)(shared + taps * TAP + stage * t.stage + box + i * 16) = make_uint4(0, 0, 0, 0);

@@ -141,16 +141,18 @@ static __device__ __forceinline__ void widen_tiles(const window_cut &t, const pl
       put_finished<N, false>(sum[0], c, f, box);
       ptx_fence_proxy_async();
       ptx_bar_sync(1 + WINDOWS + me, THREADS); /* the box is there */
-      if (!stores) continue;
-      ptx_tensor_store(results, {piece * WGMMA_M, 0, to.row, to.n}, box);
-      ptx_bulk_commit();
-      if (f.residual) ptx_bulk_wait_read<0>(), ptx_mbarrier_arrive(at.box.empty + 8 * me);
+      if (stores) {
+        ptx_tensor_store(results, {piece * WGMMA_M, 0, to.row, to.n}, box);
+        ptx_bulk_commit();
+        if (f.residual) ptx_bulk_wait_read<0>(), ptx_mbarrier_arrive(at.box.empty + 8 * me);
+      }
+      __syncwarp();
     }
   }
   if (stores) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
 }
 
-/* What lies behind boxes is read, and of no use; but it must not be NaN. */
+/* What lies behind boxes is read for columns that are dropped: any value would do, but none is no value. */
 static __device__ __forceinline__ void put_zeros(unsigned char *at, int from, int end) {
   for (int i = from + threadIdx.x * 16; i < end; i += ALL * 16) *(uint4 *)(at + i) = uint4();
 }

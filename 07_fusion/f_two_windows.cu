@@ -105,6 +105,7 @@ static __device__ __forceinline__ void second_rows(const strips &t, const places
       put_finished<N, false, KIND>(sum[0], c, f, box);
       ptx_wgmma_wait<0>();
       if (first_lane) ptx_mbarrier_arrive(at.rows.empty + 8 * before); /* no window needs these rows any more */
+      __syncwarp();
       put_finished<N, false, KIND>(sum[1], c, f, box + N * ROW);
       ptx_fence_proxy_async();
       ptx_bar_sync(3, THREADS); /* the box is there */
@@ -116,6 +117,7 @@ static __device__ __forceinline__ void second_rows(const strips &t, const places
           ptx_mbarrier_arrive(at.box.empty + 8 * (out.stage > 0 ? out.stage - 1 : BOXES - 1));
         }
       }
+      __syncwarp();
     }
     if (first_lane) ptx_mbarrier_arrive(at.rows.empty + 8 * s.stage);
     s = next_slot(s, KEPT);

@@ -208,7 +208,7 @@ static int ceil_of(int all, int part) { return (all + part - 1) / part; }
 /* Where a tile has one chunk, its end takes longer than its operand; with 64 filters a multiplier has few registers. */
 static int multipliers_of(const tile_cut *t, int m) { return m == 1 && t->chunks.by == 1 && t->parts.by == 1 ? 2 : 1; }
 
-/* The cut into tiles of so many columns and times 64 filters. Returns bytes of shared memory, or 0: two stages do not fit. */
+/* The cut into tiles of so many columns and times 64 filters. Returns bytes of shared memory, or 0: three stages do not fit. */
 static int64_t try_tiles(const conv_problem *p, int filters, int columns, int m, int64_t room, tile_cut *t) {
   t->columns = columns, t->rows = PIXELS / columns;
   t->wide = (columns - 1) * p->stride_w + 3, t->high = (t->rows - 1) * p->stride_h + 3;
@@ -274,7 +274,7 @@ static const char *plan_separable(const conv_chain *chain, const conv_device *de
   tile_cut *t = &mine->cut;
   int m = 0;
   mine->shared = (int)best_tiles(p, q->K, device, t, &m);
-  if (!mine->shared) return "two stages do not fit in shared memory";
+  if (!mine->shared) return "three stages do not fit in shared memory";
   mine->problem = *p, mine->filters = q->K, mine->first = a->epilogue, mine->second = b->epilogue;
   mine->multipliers = multipliers_of(t, m), mine->kernel = instances[mine->multipliers > 1 ? 0 : m][p->stride_h - 1][t->columns > 8];
   mine->blocks = blocks_of(t, device);

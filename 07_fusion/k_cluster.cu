@@ -213,9 +213,11 @@ __global__ void __launch_bounds__(shape<CONSUMERS, SLICES, PARTS, N>::BLOCK, 1)
     put_finished<N, false>(sum[0], c, second, box);
     ptx_fence_proxy_async();
     ptx_bar_sync(2 + me, THREADS); /* the box is there */
-    if (!stores) continue;
-    ptx_tensor_store(&results, {filter, my.pixel}, box);
-    ptx_bulk_commit();
+    if (stores) {
+      ptx_tensor_store(&results, {filter, my.pixel}, box);
+      ptx_bulk_commit();
+    }
+    __syncwarp();
   }
   if (stores) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
 }

@@ -39,6 +39,7 @@ static __device__ __forceinline__ void convolve_rows(const strips &t, const walk
       put_results<N, false, false, KIND>(sum[0], c, f, pixels);
       ptx_wgmma_wait<0>();
       if (first_lane) ptx_mbarrier_arrive(at.rows.empty + 8 * before); /* no window needs these rows any more */
+      __syncwarp();
       put_results<N, false, false, KIND>(sum[1], c, f, pixels + N * ROW);
       ptx_fence_proxy_async();
       ptx_bar_sync(3, THREADS);
@@ -81,6 +82,7 @@ static __device__ __forceinline__ void expand_rows(const strips &t, const walk &
         put_finished<N, false, KIND>(sum[0][0], c, f, box);
         ptx_wgmma_wait<0>();
         if (piece + BY >= t.pieces && first_lane) ptx_mbarrier_arrive(at.pixels.empty + 8 * from.stage);
+        __syncwarp();
         put_finished<N, false, KIND>(sum[1][0], c, f, box + N * ROW);
         ptx_fence_proxy_async();
         ptx_bar_sync(4 + me, THREADS); /* the box is there */
@@ -92,6 +94,7 @@ static __device__ __forceinline__ void expand_rows(const strips &t, const walk &
             ptx_mbarrier_arrive(empty + 8 * (s.stage > 0 ? s.stage - 1 : BOXES - 1));
           }
         }
+        __syncwarp();
       }
     }
   }

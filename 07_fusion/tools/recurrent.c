@@ -206,6 +206,7 @@ static int find_rivals(run *r, uint64_t seed, const machine *m) {
 typedef struct timed {
   const run *r;
   int way;
+  const char *how; /* behind its name */
 } timed;
 static cudaError_t enqueue(void *context, int set, cudaStream_t stream) {
   const timed *t = context;
@@ -218,13 +219,16 @@ static cudaError_t poison(void *context) {
 }
 static cudaError_t not_checked(void *context, int first, int count) { return (void)context, (void)first, (void)count, cudaSuccess; }
 
-static void write_row(FILE *f, const run *r, int way, double us, const machine *m) {
+static void write_row(FILE *f, const timed *of, double us, const machine *m) {
+  const run *r = of->r;
+  const int way = of->way;
   char date[32], cuda[16], driver[16];
   const time_t now = time(NULL);
   strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
   version_text(m->runtime_version, cuda), version_text(m->driver_version, driver);
   csv_text(f, m->device.name);
-  fprintf(f, ",%s,%s,%s,%d,%d,%d,%d,%d,%s,%.3f,", driver, cuda, date, r->layer.hidden, r->layer.batch, r->layer.steps, r->image, r->filter, name_of(way), us);
+  fprintf(f, ",%s,%s,%s,%d,%d,%d,%d,%d,%s%s,%.3f,", driver, cuda, date, r->layer.hidden, r->layer.batch, r->layer.steps, r->image, r->filter, name_of(way),
+          of->how, us);
   if (way >= WAYS) {
     fprintf(f, "%d,", cudnn_version());
     csv_text(f, r->rival[way - WAYS]->words);
@@ -235,24 +239,27 @@ static void write_row(FILE *f, const run *r, int way, double us, const machine *
 
 static int time_it(const run *r, output *csv, const machine *m) {
   const double no_graph = 6e-3; /* seconds: too long for a graph, timing.c will think */
-  timed of[WAYS + RNN_ALGORITHMS];
-  contender turn[WAYS + RNN_ALGORITHMS] = {0};
+  timed of[WAYS + RNN_ALGORITHMS + 1];
+  contender turn[WAYS + RNN_ALGORITHMS + 1] = {0};
   int count = 0, fastest = 0;
   for (int way = 0; way < WAYS + RNN_ALGORITHMS; way++) {
     const cudnn_rnn_way *rival = way < WAYS ? NULL : r->rival[way - WAYS];
     if (way < WAYS ? way >= r->ways : !rival) continue;
-    of[count] = (timed){r, way};
+    of[count] = (timed){r, way, ""};
     turn[count] = (contender){.enqueue = enqueue, .poison = poison, .check = not_checked, .context = &of[count], .first_seconds = 1e-3};
     if (rival) turn[count].first_seconds = rival->in_graph || 1e-6 * rival->us > no_graph ? 1e-6 * rival->us : no_graph;
     count++;
   }
+  of[count] = (timed){r, STEPS, " in order"}; /* each begins when the one before it has ended */
+  turn[count] = turn[STEPS], turn[count].context = &of[count], turn[count].in_order = true;
+  count++;
   const cudaError_t status = time_in_turns(turn, count, ON_GPU, 1, m);
   if (status) return fprintf(stderr, "timing: %s\n", cudaGetErrorString(status)), 1;
   if (csv) fputs("gpu,driver,cuda,date,hidden,batch,steps,image,filter,way,us,cudnn,setting,graph\n", csv->file);
-  for (int i = 0; csv && i < count; i++) write_row(csv->file, r, of[i].way, turn[i].median_us, m);
+  for (int i = 0; csv && i < count; i++) write_row(csv->file, &of[i], turn[i].median_us, m);
   for (int i = 0; i < count; i++) {
-    printf("  %-29s %8.1f us, %5.2f a step, %4.2f times as fast as a launch a step\n", name_of(of[i].way), turn[i].median_us,
-           turn[i].median_us / r->layer.steps, turn[STEPS].median_us / turn[i].median_us);
+    printf("  %s%-*s %8.1f us, %5.2f a step, %4.2f times as fast as a launch a step\n", name_of(of[i].way), 29 - (int)strlen(name_of(of[i].way)), of[i].how,
+           turn[i].median_us, turn[i].median_us / r->layer.steps, turn[STEPS].median_us / turn[i].median_us);
     if (of[i].way >= WAYS && (!fastest || turn[i].median_us < turn[fastest].median_us)) fastest = i;
   }
   if (fastest) printf("%s takes %.2f times as long as all steps in one launch\n", name_of(of[fastest].way), turn[fastest].median_us / turn[ALL].median_us);

@@ -28,7 +28,7 @@ static __device__ __forceinline__ unsigned ptx_cluster_size() {
 }
 
 /* barrier.cluster (Parallel Synchronization and Communication Instructions: barrier.cluster), by every thread of the cluster that has not ended. arrive: what
- * this thread wrote is there for those who wait; wait: until all have arrived. A block whose shared memory others reach may end only after such a barrier. */
+ * this thread wrote is there for those who wait; wait: until all have arrived. A block whose shared memory others reach may end only after such a barrier, or when it has waited for all that they store there. */
 static __device__ __forceinline__ void ptx_cluster_arrive(PTX_ONLY_CALLER) {
 #ifdef CUDA_EMULATOR
   emu_cluster_arrive(0, file, line);

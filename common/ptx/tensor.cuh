@@ -1,6 +1,6 @@
 /* Tensor copies: one thread asks for a box of a tensor of up to 5 dimensions, the copy engine computes addresses, fills what lies outside and swizzles. The map
- * says how (cuTensorMapEncodeTiled, ...Im2col; a parameter `const __grid_constant__ CUtensorMap`). Coordinates are elements, innermost first, and may be
- * negative.
+ * says how (cuTensorMapEncodeTiled, ...Im2col; a parameter `const __grid_constant__ CUtensorMap`). Coordinates are elements, innermost first; a load's may
+ * be negative, a store's not.
  * All 9.0 and up, in Data Movement and Conversion Instructions: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, prefetch.tensormap. */
 #pragma once
 #include "common/ptx/shared.cuh"
