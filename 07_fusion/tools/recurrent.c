@@ -210,18 +210,16 @@ typedef struct timed {
 } timed;
 static cudaError_t enqueue(void *context, int set, cudaStream_t stream) {
   const timed *t = context;
-  (void)set;
-  return launch(t->r, t->way, stream);
+  return (void)set, launch(t->r, t->way, stream);
 }
 static cudaError_t poison(void *context) {
-  const run *r = ((const timed *)context)->r;
-  return cudaMemset(r->device_h, 0xff, tensor_bytes(&r->h));
+  const timed *t = context;
+  return cudaMemset(t->r->device_h, 0xff, tensor_bytes(&t->r->h));
 }
 static cudaError_t not_checked(void *context, int first, int count) { return (void)context, (void)first, (void)count, cudaSuccess; }
 
 static void write_row(FILE *f, const timed *of, double us, const machine *m) {
   const run *r = of->r;
-  const int way = of->way;
   char date[32], cuda[16], driver[16];
   const time_t now = time(NULL);
   strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
@@ -229,10 +227,10 @@ static void write_row(FILE *f, const timed *of, double us, const machine *m) {
   csv_text(f, m->device.name);
   fprintf(f, ",%s,%s,%s,%d,%d,%d,%d,%d,%s%s,%.3f,", driver, cuda, date, r->layer.hidden, r->layer.batch, r->layer.steps, r->image, r->filter, name_of(way),
           of->how, us);
-  if (way >= WAYS) {
+  if (of->way >= WAYS) {
     fprintf(f, "%d,", cudnn_version());
-    csv_text(f, r->rival[way - WAYS]->words);
-    fprintf(f, ",%s", r->rival[way - WAYS]->in_graph ? "yes" : "no");
+    csv_text(f, r->rival[of->way - WAYS]->words);
+    fprintf(f, ",%s", r->rival[of->way - WAYS]->in_graph ? "yes" : "no");
   } else fputs(",,yes", f);
   fputc('\n', f);
 }
@@ -251,8 +249,7 @@ static int time_it(const run *r, output *csv, const machine *m) {
     count++;
   }
   of[count] = (timed){r, STEPS, " in order"}; /* each begins when the one before it has ended */
-  turn[count] = turn[STEPS], turn[count].context = &of[count], turn[count].in_order = true;
-  count++;
+  turn[count] = turn[STEPS], turn[count].context = &of[count], turn[count++].in_order = true;
   const cudaError_t status = time_in_turns(turn, count, ON_GPU, 1, m);
   if (status) return fprintf(stderr, "timing: %s\n", cudaGetErrorString(status)), 1;
   if (csv) fputs("gpu,driver,cuda,date,hidden,batch,steps,image,filter,way,us,cudnn,setting,graph\n", csv->file);
