@@ -225,7 +225,7 @@ static void write_row(FILE *f, const timed *of, double us, const machine *m) {
   strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
   version_text(m->runtime_version, cuda), version_text(m->driver_version, driver);
   csv_text(f, m->device.name);
-  fprintf(f, ",%s,%s,%s,%d,%d,%d,%d,%d,%s%s,%.3f,", driver, cuda, date, r->layer.hidden, r->layer.batch, r->layer.steps, r->image, r->filter, name_of(way),
+  fprintf(f, ",%s,%s,%s,%d,%d,%d,%d,%d,%s%s,%.3f,", driver, cuda, date, r->layer.hidden, r->layer.batch, r->layer.steps, r->image, r->filter, name_of(of->way),
           of->how, us);
   if (of->way >= WAYS) {
     fprintf(f, "%d,", cudnn_version());
