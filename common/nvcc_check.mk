@@ -2,19 +2,22 @@
 #
 # Every word, every instruction and every limit of a block is looked at in a quick compilation too (nvcc 13), in a fifth of the time; objects in a folder of
 # their own, as those of `make sass-NN ARCH=80` are optimized. What becomes of the code, spills and serialized wgmma, is asked of 90a, with all optimizations,
-# by `make nvcc-check` and by every build for a GPU. CI is to end in 15 minutes: `make test` compiles for 90a quickly, too, and leaves the newest architecture
-# to `make nvcc-check`. The host's part, and what a file includes, most of the time, once.
-CHECK_ARCHS = $(filter-out $(if $(filter cuda,$(BACKEND)),$(if $(filter 1,$(words $(ARCH))),$(ARCH))),80 90a $(if $(filter test,$(MAKECMDGOALS)),,$(NEWEST_ARCH)))
+# by `make nvcc-check` and by every build for a GPU. CI is to end in 15 minutes: `make test` compiles every file once, quickly, for the first architecture that it is
+# for. The host's part, and what a file includes, most of the time, once.
+ONCE = $(filter test,$(MAKECMDGOALS))
+CHECK_ARCHS = $(filter-out $(if $(filter cuda,$(BACKEND)),$(if $(filter 1,$(words $(ARCH))),$(ARCH))),80 90a $(if $(ONCE),,$(NEWEST_ARCH)))
 QUICK = $(eval QUICK := $(shell $(NVCC) --help 2>/dev/null | grep -q Ofast-compile && echo --Ofast-compile=max))$(QUICK)
-quick = $(if $(filter $(if $(filter test,$(MAKECMDGOALS)),,90a),$(1)),,-quick)
+quick = $(if $(filter $(if $(ONCE),,90a),$(1)),,-quick)
 # Of 90a, as those of tests and exercises.
 HOPPER_OBJECTS = build/nvcc/90a$(call quick,90a)
 # $(1): the architecture. $(2): -quick, or nothing.
+# After 90a the host's part is known.
+behind_90a = $(if $(filter 90a,$(1)),,$(if $(ONCE),,$(filter 90a,$(CHECK_ARCHS))))
 define check_rules
-build/nvcc/$(1)$(2)/%.cu.o: %.cu $(if $(filter 90a,$(1)),,$(if $(filter 90a,$(CHECK_ARCHS)),$(HOPPER_OBJECTS)/%.cu.o))
+build/nvcc/$(1)$(2)/%.cu.o: %.cu $(if $(call behind_90a,$(1)),$(HOPPER_OBJECTS)/%.cu.o)
 	@mkdir -p $$(@D)
 	$$(call say,nvcc sm_$(1) $$<)
-	$$(Q)scripts/nvcc_strict.sh $(if $(2),--quick) $$(NVCC) -ccbin $$(CXX) $$(NVCC_FLAGS) $(if $(2),$$(QUICK)) -gencode arch=compute_$(1),code=sm_$(1) $(if $(2),,$$(call STRICT_PTXAS,$(1))) $(if $(filter 90a,$(1)),-MMD -MP -c,$(if $(filter 90a,$(CHECK_ARCHS)),,-MMD -MP) -cubin) $$< -o $$@
+	$$(Q)scripts/nvcc_strict.sh $(if $(2),--quick) $$(NVCC) -ccbin $$(CXX) $$(NVCC_FLAGS) $(if $(2),$$(QUICK)) -gencode arch=compute_$(1),code=sm_$(1) $(if $(2),,$$(call STRICT_PTXAS,$(1))) $(if $(call behind_90a,$(1)),-cubin,-MMD -MP -c) $$< -o $$@
 endef
 # A machine with a GPU builds these tests, too.
 build/nvcc/80-quick/tests/%.cu.o: tests/%.cu
@@ -24,10 +27,12 @@ build/nvcc/80-quick/tests/%.cu.o: tests/%.cu
 ifneq ($(NVCC),)
 $(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a),$(call quick,$(a)))))
 CHECKED := $(wildcard common/conv/*.cu common/harness/*.cu common/tools/*/*.cu [0-9][0-9]_*/*.cu [0-9][0-9]_*/tools/*/*.cu)
-# Kernels for 9.0 alone are empty elsewhere: that 80 takes them is enough, and `make test` leaves that to `make nvcc-check`, too.
+# Kernels for 9.0 alone are empty elsewhere; `make test` leaves it to `make nvcc-check` whether others take them.
 HOPPER_ONLY := $(shell grep -l 'only compute capability 9.0 has it' [0-9][0-9]_*/*.cu)
-NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)$(call quick,$(a))/%.o,$(if $(filter 90a $(if $(filter test,$(MAKECMDGOALS)),,80),$(a)),$(CHECKED),$(filter-out $(HOPPER_ONLY),$(CHECKED))))) $(if $(filter 90a,$(CHECK_ARCHS)),$(patsubst %,$(HOPPER_OBJECTS)/%.o,$(wildcard tests/hopper_*.cu))) \
+CHECKED_80 := $(if $(ONCE),$(filter-out $(HOPPER_ONLY),$(CHECKED)),$(CHECKED))
+CHECKED_90a := $(if $(ONCE),$(if $(filter 80,$(CHECK_ARCHS)),$(HOPPER_ONLY),$(CHECKED)),$(CHECKED)) $(wildcard tests/hopper_*.cu)
+NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)$(call quick,$(a))/%.o,$(or $(CHECKED_$(a)),$(filter-out $(HOPPER_ONLY),$(CHECKED))))) \
   $(if $(filter 80,$(CHECK_ARCHS)),$(patsubst %,build/nvcc/80-quick/%.o,$(filter-out $(NEED_EMULATOR),$(wildcard tests/*.cu))))
 endif
 nvcc-check: $(NVCC_CHECK)
-	@echo "nvcc: $(if $(NVCC),every .cu file compiled for $(addprefix sm_,$(CHECK_ARCHS)),not here: nothing compiled)"
+	@echo "nvcc: $(if $(NVCC),every .cu file compiled for $(addprefix sm_,$(CHECK_ARCHS))$(if $(ONCE), (each for the first that it is for)),not here: nothing compiled)"

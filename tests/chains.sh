@@ -7,21 +7,18 @@ check=${B%/*}/check/tools/graph
 out=$(mktemp)
 # KERNEL WHAT OPERATIONS...
 chain() {
-  local kernel=$1 what=$2 status=0 sms
+  local kernel=$1 what=$2 status=0 said=0 sms
   shift 2
-  for sms in 1 8 132; do
-    EMU_SMS=$sms "$graph" --dtype fp16 --no-time "$@" >"$out" 2>&1 || status=1
+  for sms in 1 8 132; do # the outermost in another order, under the checker
+    if [ $sms = 8 ]; then EMU_SMS=8 "$graph" --dtype fp16 --no-time "$@" >"$out" 2>&1 || status=1
+    else EMU_SMS=$sms EMU_SEED=$((sms - 1)) "$check" --dtype fp16 --no-time "$@" >"$out" 2>&1 || status=1; fi
     [ "$(grep -c "by $kernel, " "$out")" -eq 2 ] || status=2
     [ "$(grep -c 'by the same: exact on integers' "$out")" -eq 1 ] || status=3
+    ! grep -q 'emulator check:' "$out" || said=1
+    [ "$status$said" = 00 ] || { diag "$(cat "$out")" && break; }
   done
   ok $status "$kernel, $what: on 1, 8 and 132 multiprocessors"
-  [ $status -eq 0 ] || diag "$(cat "$out")"
-  status=0
-  : >"$out"
-  for sms in 1 132; do EMU_SMS=$sms EMU_SEED=$((sms - 1)) "$check" --dtype fp16 --no-time "$@" >>"$out" 2>&1 || status=1; done
-  grep -q 'emulator check:' "$out" && status=2
-  ok $status "... nothing for the checker to say"
-  [ $status -eq 0 ] || diag "$(cat "$out")"
+  ok $said "... nothing for the checker to say"
 }
 # WHAT OPERATIONS...: by kernels of one operation each
 apart() {
