@@ -249,7 +249,7 @@ static int time_it(const run *r, output *csv, const machine *m) {
     count++;
   }
   of[count] = (timed){r, STEPS, " in order"}; /* each begins when the one before it has ended */
-  turn[count] = turn[STEPS], turn[count].context = &of[count], turn[count++].in_order = true;
+  turn[count] = turn[STEPS], turn[count].context = &of[count], turn[count].in_order = true, count++;
   const cudaError_t status = time_in_turns(turn, count, ON_GPU, 1, m);
   if (status) return fprintf(stderr, "timing: %s\n", cudaGetErrorString(status)), 1;
   if (csv) fputs("gpu,driver,cuda,date,hidden,batch,steps,image,filter,way,us,cudnn,setting,graph\n", csv->file);
