@@ -28,7 +28,7 @@ ifneq ($(NVCC),)
 $(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a),$(call quick,$(a)))))
 CHECKED := $(wildcard common/conv/*.cu common/harness/*.cu common/tools/*/*.cu [0-9][0-9]_*/*.cu [0-9][0-9]_*/tools/*/*.cu)
 # Kernels for 9.0 alone are empty elsewhere; `make test` leaves it to `make nvcc-check` whether others take them.
-HOPPER_ONLY := $(shell grep -l 'only compute capability 9.0 has it' [0-9][0-9]_*/*.cu)
+HOPPER_ONLY := $(shell grep -l 'only compute capability 9.0 ' [0-9][0-9]_*/*.cu)
 CHECKED_80 := $(if $(ONCE),$(filter-out $(HOPPER_ONLY),$(CHECKED)),$(CHECKED))
 CHECKED_90a := $(if $(and $(ONCE),$(filter 80,$(CHECK_ARCHS))),$(HOPPER_ONLY),$(CHECKED)) $(wildcard tests/hopper_*.cu)
 NVCC_CHECK := $(foreach a,$(CHECK_ARCHS),$(patsubst %,build/nvcc/$(a)$(call quick,$(a))/%.o,$(or $(CHECKED_$(a)),$(filter-out $(HOPPER_ONLY),$(CHECKED))))) \

@@ -100,11 +100,12 @@ defect cluster_order $kernel 's/\+ unit % S::EIGHTS \* UNIT/+ (S::EIGHTS - 1 - u
 defect cluster_early $kernel 's/ptx_griddepcontrol_wait\(\);//g' 'overlap: .*earlier launch' '' '07k: x read before it is there' early 07k image
 state='recurrent --hidden 128 --batch 5 --steps 6'
 kernel=i_recurrent.cu
-defect state_early $kernel 's/if \(t > 0\) ptx_mbarrier_wait\(empty.*//' "$race" '' '07i: a state over one that others still read' $state
-defect state_sums $kernel 's/sums\[t % 2\]/sums[0]/g' "$race" '' '07i: sums over those that others still add' $state
-defect state_asked $kernel 's/if \(threadIdx.x == 0 && t > 0 && t \+ 2 < layer.steps\).*//' 'deadlock|never' '' '07i: nobody waits for the state after the next' $state
-defect state_told $kernel 's/if \(threadIdx.x < BLOCKS && t \+ 2.*//' 'deadlock|never' '' '07i: nobody is told that a state has been read' $state
-defect state_gather $kernel 's/pair, 2, CHUNK/pair, 4, CHUNK/' result '' '07i: values of other units' $state
+defect state_early $kernel 's/ptx_mbarrier_wait\(empty.*//' "$race" '' '07i: a state over one that others still read' $state
+defect state_round $kernel 's/\(now \* S::ROUNDS \+ round\), t/(now * S::ROUNDS), t/' "$race|uninitialised" '' '07i: pieces of a round that has not come' recurrent --hidden 512 --batch 2 --steps 3
+defect state_sums $kernel 's/sums\[now\]/sums[0]/g' "$race" '' '07i: sums over those that others still add' $state
+defect state_asked $kernel 's/if \(lane < S::ROUNDS\) ptx_mbarrier_arrive_expect_tx.*//' 'deadlock|never' '' '07i: nobody waits for the state after the next' $state
+defect state_told $kernel 's/if \(lane < BLOCKS\) ptx_mbarrier_arrive_cluster.*//' 'deadlock|never' '' '07i: nobody is told that a state has been read' $state
+defect state_gather $kernel 's/pair, 2, 4/pair, 1, 4/' result '' '07i: values of other units' $state
 two='g136mb2ic136ih10oc136kh3ph1+bias mb2ic136ih10oc24kh1+residual'
 kernel=h_stem.cu
 stem='mb2ic3ih32oc64oh16kh7sh2ph3+bias+relu pool:g64mb2ic64ih16oc64oh8kh3sh2ph1'
