@@ -5,7 +5,7 @@
  *           the layer. In the convolution the sums are still in registers. Scale and bias are one number for a channel, and a thread has two channels: four
  *           registers. What has to be read is the residual alone, and it is read ahead, by the copy engine, while products are made.
  * Boxes:    the residual comes to the place that the result will leave from. A consumer has three such boxes: one is worked on and two fill; it leaves while the
- *           next tile is multiplied.
+ *           next tile is multiplied. Where a tile has a step or two and is mostly results, that is too short: a box may take a tile longer to leave, and only one fills.
  * Roles:    06f's, and a thread of a second warp of the producer's group that asks for residuals.
  * Change:   against 06f put_finished for put_turned; the boxes' ring.
  * Expect:   (before anything ran on a GPU) without residual nothing but some 100 clocks a tile, which the other consumer's products cover. With it the bytes: res2_expand of
@@ -37,8 +37,8 @@ template <int N> static __device__ __forceinline__ void load_residuals(const til
   }
 }
 
-/* N: pixels of a product. */
-template <int N, bool SMOOTH>
+/* N: pixels of a product; LEAVING: boxes that may be on their way out while one is worked on, 0 or 1. */
+template <int N, bool SMOOTH, int LEAVING>
 __global__ void __launch_bounds__(BLOCK, 1) epilogue_kernel(conv_problem p, tile_cut t, finish f, int box_count, const __grid_constant__ CUtensorMap windows,
                                                             const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap residuals,
                                                             const __grid_constant__ CUtensorMap results) {
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(BLOCK, 1) epilogue_kernel(conv_problem p, tile
   const ptx_shared a = stages + me * t.filters_apart * ROW, b = stages + (t.filters + me * t.pixels_apart) * ROW;
   const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0;
   slot s = {0, 0}, of_box = {0, 0};
-  for (int i = blockIdx.x, box_before = -1; i < t.tiles; i += gridDim.x, of_box = next_slot(of_box, boxes.count)) {
+  for (int i = blockIdx.x, box_before = -1, box_left = -1; i < t.tiles; i += gridDim.x, of_box = next_slot(of_box, boxes.count)) {
     const int of_k = divide(i, t.tiles_k), k = (i - of_k * t.tiles_k.by) * t.filters + me * t.filters_apart, of_mine = of_box.stage * CONSUMERS + me;
     const channel_pair c = channels_of(f, k, p.K); /* there when they are needed */
     const ptx_shared box = boxes.at + of_mine * N * ROW;
@@ -110,18 +110,18 @@ __global__ void __launch_bounds__(BLOCK, 1) epilogue_kernel(conv_problem p, tile
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
 
-    if (stores) ptx_bulk_wait_read<0>(); /* the tile before has left */
+    if (stores) ptx_bulk_wait_read<LEAVING>(); /* the tile before has left, or the one before that */
     if (f.residual) {
-      if (stores && box_before >= 0) ptx_mbarrier_arrive(boxes.empty + 8 * box_before);
+      if (stores && box_left >= 0) ptx_mbarrier_arrive(boxes.empty + 8 * box_left);
       ptx_mbarrier_wait(boxes.full + 8 * of_mine, of_box.parity);
-      box_before = of_mine;
+      box_left = LEAVING == 0 ? of_mine : box_before, box_before = of_mine;
     }
     ptx_bar_sync(2 + me, THREADS);
     put_finished<N, SMOOTH>(sum[0], c, f, box);
     ptx_fence_proxy_async();
     ptx_bar_sync(2 + me, THREADS); /* the box is there */
-    if (stores && k < p.K) {
-      ptx_tensor_store(&results, {k, of_k * t.pixels + me * t.pixels_apart}, box);
+    if (stores) {
+      if (k < p.K) ptx_tensor_store(&results, {k, of_k * t.pixels + me * t.pixels_apart}, box);
       ptx_bulk_commit();
     }
   }
@@ -132,13 +132,14 @@ __global__ void __launch_bounds__(BLOCK, 1) epilogue_kernel(conv_problem p, tile
 
 typedef struct instance {
   int n;
-  void (*kernel[2])(conv_problem p, tile_cut t, finish f, int box_count, CUtensorMap windows, CUtensorMap filter_tiles, CUtensorMap residuals,
-                    CUtensorMap results); /* limits, smooth */
+  void (*kernel[3])(conv_problem p, tile_cut t, finish f, int box_count, CUtensorMap windows, CUtensorMap filter_tiles, CUtensorMap residuals,
+                    CUtensorMap results); /* limits; smooth; limits, a box on its way out */
 } instance;
 
-#define ROW_OF(N)                                                                                      \
-  {                                                                                                    \
-    N, { epilogue_kernel<N, false>, N % 64 == 0 ? epilogue_kernel<N % 64 == 0 ? N : 64, true> : NULL } \
+#define SOME(N, ALLOWED, ...) (ALLOWED) ? epilogue_kernel<(ALLOWED) ? N : 64, __VA_ARGS__> : NULL
+#define ROW_OF(N)                                                                                   \
+  {                                                                                                 \
+    N, { epilogue_kernel<N, false, 0>, SOME(N, N % 64 == 0, true, 0), SOME(N, N <= 128, false, 1) } \
   }
 static const instance instances[] = {ROW_OF(64),  ROW_OF(80),  ROW_OF(96),  ROW_OF(112), ROW_OF(128),
                                      ROW_OF(144), ROW_OF(160), ROW_OF(176), ROW_OF(192), ROW_OF(208)};
@@ -147,7 +148,7 @@ typedef struct epilogue_plan {
   CUtensorMap windows, filter_tiles, results;
   const instance *row;
   tile_cut cut;
-  int blocks, shared, boxes;
+  int blocks, shared, boxes, kernel;
 } epilogue_plan;
 
 /* The cheapest of 06f's tiles that leaves room for boxes of residuals beside two stages. With an exponential behind them, which is long code, there are fewer. */
@@ -178,6 +179,7 @@ static const char *plan_epilogue(const conv_operation *o, const conv_device *dev
   choose_tile(p, o->epilogue.residual, is_smooth(o->epilogue.activation), device, mine);
   const tile_cut *t = &mine->cut;
   mine->blocks = t->tiles < device->sm_count ? t->tiles : device->sm_count;
+  mine->kernel = is_smooth(o->epilogue.activation) ? 1 : o->epilogue.residual && p->K > p->C && t->steps <= 2 && t->tiles >= 8 * mine->blocks ? 2 : 0;
   why = map_windows(plan, &mine->windows, p, BK, t->pixels);
   if (!why) why = map_filters(plan, &mine->filter_tiles, p, t->filters);
   const cuuint64_t size[2] = {(cuuint64_t)p->K, (cuuint64_t)((int64_t)p->N * p->P * p->Q)};
@@ -186,7 +188,7 @@ static const char *plan_epilogue(const conv_operation *o, const conv_device *dev
   if (why) return why;
   snprintf(plan->words, sizeof plan->words, "%d filters x %d pixels, %d tile%s, %d blocks, %d stages", t->filters, t->pixels, t->tiles,
            t->tiles == 1 ? "" : "s", mine->blocks, t->stages);
-  const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel[is_smooth(o->epilogue.activation)], (size_t)mine->shared);
+  const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel[mine->kernel], (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
 
@@ -200,8 +202,8 @@ static cudaError_t launch_epilogue(const conv_plan *plan, const conv_buffers *b,
   if (!status) status = map_at(&results, &mine->results, b->y);
   if (status) return status;
   return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true},
-                       mine->row->kernel[is_smooth(e->activation)], plan->operation.problem, mine->cut, finish_of(e, b->scale, b->bias), mine->boxes, windows,
-                       filter_tiles, residuals, results);
+                       mine->row->kernel[mine->kernel], plan->operation.problem, mine->cut, finish_of(e, b->scale, b->bias), mine->boxes, windows, filter_tiles,
+                       residuals, results);
 }
 
 FINISHING_ROW(epilogue_fprop, "07a", "06f, and the epilogue before results leave", plan_epilogue, launch_epilogue, growth_steps);
