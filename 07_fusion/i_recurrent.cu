@@ -173,7 +173,7 @@ extern "C" const char *recurrent_plan(recurrent_layer *layer, int arch, cudaErro
   layer->rows = ROWS;
   int together = 0;
   if (!*status) *status = clusters_together(i, &together);
-  if (!*status && together < 1) return "no cluster of so many blocks fits this device";
+  if (!*status && together < 1) return "no cluster of so many blocks (hidden units / 64) fits this device";
   while (layer->rows > 1 && clusters_of(layer, layer->rows - 1) <= together) layer->rows--;
   return *status ? "cannot be planned" : NULL;
 }

@@ -31,6 +31,7 @@ if [ "${B##*/}" = emu ]; then
   WAYS=2 right "$check" '... checked' --hidden 72 --batch 1 --steps 3 --image 7 --filter 5
   right "$check" 'nothing for the checker to say' --hidden 256 --batch 9 --steps 6
   for seed in 1 2 3; do EMU_SEED=$seed right "$check" "... in a shuffled order ($seed)" --hidden 128 --batch 9 --steps 5; done
+  EMU_SMS=1 refused 'recurrent: 07i: no cluster of so many blocks (hidden units / 64) fits this device' --hidden 1024
   EMU_ARCH=80 refused 'recurrent: 07i: clusters: only compute capability 9.0 and up has them'
 else
   right "$recurrent" '1024 hidden units, 32 sequences, 16 steps' --steps 16
