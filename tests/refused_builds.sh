@@ -80,7 +80,7 @@ asked=$(cd "$T/repo" && make -n NVCC="$nvcc" CC="${CC:-gcc}" CXX="${CXX:-g++}" B
 missed=
 for kernel in [0-9][0-9]_*/*.cu [0-9][0-9]_*/tools/*/*.cu; do
   arch=80
-  ! grep -q 'only compute capability 9.0 has it' "$kernel" || arch=90a
+  ! grep -q 'only compute capability 9.0 ' "$kernel" || arch=90a
   [ "$(grep -c "nvcc_strict.sh --quick .*arch=compute_$arch,code=sm_$arch .*-c $kernel -o build/nvcc/$arch-quick/$kernel.o$" <<<"$asked")" = 1 ] || missed+=" $kernel"
 done
 [ -z "$missed" ]
