@@ -7,7 +7,7 @@
  * Boxes:    the residual comes to the place that the result will leave from. A consumer has three such boxes: one is worked on and two fill; it leaves while the
  *           next tile is multiplied. Where a tile has a step or two and is mostly results, that is too short: a box may take a tile longer to leave, and only one fills.
  * Roles:    06f's, and a thread of a second warp of the producer's group that asks for residuals.
- * Change:   against 06f put_finished for put_turned; the boxes' ring.
+ * Change:   against 06f put_any_finished for put_turned; the boxes' ring.
  * Expect:   (before anything ran on a GPU) without residual nothing but some 100 clocks a tile, which the other consumer's products cover. With it the bytes: res2_expand of
  *           ResNet-50, 256 images: 103 MB of x, 411 of residual, 411 of y: 215 us; as two kernels 120 and 287.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(BLOCK, 1) epilogue_kernel(conv_problem p, tile
       box_left = LEAVING == 0 ? of_mine : box_before, box_before = of_mine;
     }
     ptx_bar_sync(2 + me, THREADS);
-    put_finished<N, SMOOTH>(sum[0], c, f, box);
+    put_any_finished<N, SMOOTH>(sum[0], c, f, box);
     ptx_fence_proxy_async();
     ptx_bar_sync(2 + me, THREADS); /* the box is there */
     if (stores) {

@@ -3,7 +3,7 @@
  * Terms:    epilogue fusion, residual connection.
  * Idea:     07a's, in 06g: 64 channels and 3 x 3 is where most of ResNet's time at 56 x 56 goes. Results leave from the very stage that they were computed from; a
  *           residual needs a box of its own, and is replaced there.
- * Change:   against 06g put_finished for put_turned; with a residual a box for each consumer, and two stages less.
+ * Change:   against 06g put_any_finished for put_turned; with a residual a box for each consumer, and two stages less.
  * Expect:   (before anything ran on a GPU) as 06g; with a residual its bytes more, where memory binds: 56 x 56 with 64 channels has 74 us of products for 256 images, 48 of bytes, and
  *           72 with a residual: nothing.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8 up to 64. Stride 1, no groups; rows up to 256 with their halo. */
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(BLOCK, 1) window_epilogue_kernel(conv_problem 
     ptx_wgmma_wait<0>();
     if (f.residual) ptx_mbarrier_wait(boxes.full + 8 * me, turn / CONSUMERS & 1);
     ptx_bar_sync(2 + me, THREADS); /* nobody reads the pixels any more */
-    put_finished<N, SMOOTH>(sum[0], c, f, out);
+    put_any_finished<N, SMOOTH>(sum[0], c, f, out);
     ptx_fence_proxy_async();
     ptx_bar_sync(2 + me, THREADS); /* the sums are there */
     if (threadIdx.x % THREADS == 0) {

@@ -107,6 +107,13 @@ static __device__ __forceinline__ void put_finished(const float (&sum)[N / 2], c
   else put_results<N, SMOOTH, false, KIND>(sum, c, f, box);
 }
 
+/* The same, and code of its own for ReLU, which most layers end with: there rounding is the activation, one instruction instead of three. */
+template <int N, bool SMOOTH>
+static __device__ __forceinline__ void put_any_finished(const float (&sum)[N / 2], const channel_pair &c, const finish &f, ptx_shared box) {
+  if (!SMOOTH && is_relu(f)) put_finished<N, SMOOTH, RELU>(sum, c, f, box);
+  else put_finished<N, SMOOTH>(sum, c, f, box);
+}
+
 /* A row of a step's table for a kernel that fuses all of an epilogue. */
 #define FINISHING_ROW(variable, NAME, IDEA, PLAN, LAUNCH, GROWTH) \
   NHWC_FUSING_ROW(variable, NAME, IDEA, PASS_FPROP, 90, PLAN, LAUNCH, GROWTH, FUSES_SCALE | FUSES_BIAS | FUSES_RESIDUAL | FUSES_ACTIVATION)
