@@ -28,14 +28,14 @@ static inline decltype(&cuTensorMapReplaceAddress) map_replace(void) {
 static void *const no_address = (void *)512;
 
 /* A box of `channels` of `pixels` of a tensor {C, W, H, N}, im2col: pixels begin every step[1] columns and step[2] rows, from lower[] pixels past the first on to
- * upper[] past the last, run along W, then H, then N. stride: bytes. Returns NULL or why not. */
+ * upper[] past the last, run along W, then H, then N. stride: bytes. promotion: what L2 fetches where it has not got what is read. Returns NULL or why not. */
 static inline const char *map_pixels(conv_plan *plan, CUtensorMap *map, const char *what, const cuuint64_t *size, const cuuint64_t *stride, const int *lower,
-                                     const int *upper, int channels, int pixels, const cuuint32_t *step) {
+                                     const int *upper, int channels, int pixels, const cuuint32_t *step,
+                                     CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B) {
   const auto encode = driver_function<decltype(cuTensorMapEncodeIm2col)>("cuTensorMapEncodeIm2col");
   if (encode == NULL || map_replace() == NULL) return "the driver has no tensor maps";
-  const CUresult status =
-      encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, no_address, size, stride, lower, upper, (cuuint32_t)channels, (cuuint32_t)pixels, step,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult status = encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, no_address, size, stride, lower, upper, (cuuint32_t)channels, (cuuint32_t)pixels,
+                                 step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) return map_refused(plan, what, status);
   int version = 0;
   const cudaError_t asked = cudaDriverGetVersion(&version);
@@ -46,7 +46,8 @@ static inline const char *map_pixels(conv_plan *plan, CUtensorMap *map, const ch
 
 /* Windows of x [N][H][W][C], im2col: `channels` of `pixels` windows, which run along Q, then P, then N. Coordinates: channel, column and row of the window's
  * first pixel, image; offsets: column and row of the tap. What is outside is zero. Returns NULL or why not. */
-static inline const char *map_windows(conv_plan *plan, CUtensorMap *map, const conv_problem *p, int channels, int pixels) {
+static inline const char *map_windows(conv_plan *plan, CUtensorMap *map, const conv_problem *p, int channels, int pixels,
+                                      CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B) {
   const cuuint64_t size[4] = {(cuuint64_t)p->C, (cuuint64_t)p->W, (cuuint64_t)p->H, (cuuint64_t)p->N};
   const cuuint64_t stride[3] = {2 * size[0], 2 * size[0] * size[1], 2 * size[0] * size[1] * size[2]}; /* bytes */
   const cuuint32_t step[4] = {1, (cuuint32_t)p->stride_w, (cuuint32_t)p->stride_h, 1};
@@ -57,7 +58,7 @@ static inline const char *map_windows(conv_plan *plan, CUtensorMap *map, const c
     if (lower[d] < -128 || upper[d] < -128 || upper[d] > 127) return "windows begin more than 128 pixels outside or end so far inside (tensor maps)";
   if ((p->S - 1) * p->dil_w > 255 || (p->R - 1) * p->dil_h > 255) return "a filter reaches over more than 256 pixels (tensor maps)";
   if (p->stride_w > 8 || p->stride_h > 8) return "a stride above 8 (tensor maps)";
-  return map_pixels(plan, map, "x's windows", size, stride, lower, upper, channels, pixels, step);
+  return map_pixels(plan, map, "x's windows", size, stride, lower, upper, channels, pixels, step, promotion);
 }
 
 /* A tensor as it lies, `dims` dimensions, innermost first, and a box of it, both in halves. */

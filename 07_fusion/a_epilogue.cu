@@ -6,8 +6,10 @@
  *           registers. What has to be read is the residual alone, and it is read ahead, by the copy engine, while products are made.
  * Boxes:    the residual comes to the place that the result will leave from. A consumer has three such boxes: one is worked on and two fill; it leaves while the
  *           next tile is multiplied. Where a tile has a step or two and is mostly results, that is too short: a box may take a tile longer to leave, and only one fills.
+ * Order:    06f takes all channels of a tap, then the next tap. Here all taps of 64 channels, then 64 channels more: two taps' windows overlap, so nearly all of a step's pixels have
+ *           just been in L2. Then L2 need not fetch 256 bytes of a pixel for the 128 that a step reads.
  * Roles:    06f's, and a thread of a second warp of the producer's group that asks for residuals.
- * Change:   against 06f put_any_finished for put_turned; the boxes' ring.
+ * Change:   against 06f put_any_finished for put_turned; the boxes' ring; the steps' order.
  * Expect:   (before anything ran on a GPU) without residual nothing but some 100 clocks a tile, which the other consumer's products cover. With it the bytes: res2_expand of
  *           ResNet-50, 256 images: 103 MB of x, 411 of residual, 411 of y: 215 us; as two kernels 120 and 287.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. No groups. */
@@ -16,6 +18,15 @@
 #include "common/harness/launch.h"
 
 static constexpr int MOST_BOXES = 3;
+
+/* The next step of the reduction: the next tap of these 64 channels; after the last one 64 channels more. */
+static __device__ __forceinline__ place next_tap(const conv_problem &p, place at) {
+  if (++at.s < p.S) return at;
+  at.s = 0;
+  if (++at.r < p.R) return at;
+  at.r = 0, at.c += BK;
+  return at;
+}
 
 /* The boxes of both consumers, one ring: [box][consumer]. */
 typedef struct box_ring {
@@ -74,7 +85,7 @@ __global__ void __launch_bounds__(BLOCK, 1) epilogue_kernel(conv_problem p, tile
       const tile from = {0, (i - of_k * t.tiles_k.by) * t.filters, (of_image - row * p.Q) * p.stride_w - p.pad_left, row * p.stride_h - p.pad_top, n};
       place at = {0, 0, 0};
       if (i == (int)blockIdx.x) ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
-      for (int step = 0; step < t.steps; step++, at = next_step(p, at, p.C), s = next_slot(s, t.stages)) {
+      for (int step = 0; step < t.steps; step++, at = next_tap(p, at), s = next_slot(s, t.stages)) {
         const ptx_shared filters = stages + s.stage * t.stage;
         ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
         load_step(p, from, &windows, &filter_tiles, at, filters + t.filters * ROW, filters, t.stage, r.full + 8 * s.stage);
@@ -180,7 +191,8 @@ static const char *plan_epilogue(const conv_operation *o, const conv_device *dev
   const tile_cut *t = &mine->cut;
   mine->blocks = t->tiles < device->sm_count ? t->tiles : device->sm_count;
   mine->kernel = is_smooth(o->epilogue.activation) ? 1 : o->epilogue.residual && p->K > p->C && t->steps <= 2 && t->tiles >= 8 * mine->blocks ? 2 : 0;
-  why = map_windows(plan, &mine->windows, p, BK, t->pixels);
+  const bool taps = p->R * p->S > 1;
+  why = map_windows(plan, &mine->windows, p, BK, t->pixels, taps ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
   if (!why) why = map_filters(plan, &mine->filter_tiles, p, t->filters);
   const cuuint64_t size[2] = {(cuuint64_t)p->K, (cuuint64_t)((int64_t)p->N * p->P * p->Q)};
   const cuuint32_t box[2] = {WGMMA_M, (cuuint32_t)mine->row->n};
