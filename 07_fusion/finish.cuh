@@ -107,10 +107,11 @@ static __device__ __forceinline__ void put_finished(const float (&sum)[N / 2], c
   else put_results<N, SMOOTH, false, KIND>(sum, c, f, box);
 }
 
-/* The same, and code of its own for ReLU, which most layers end with: there rounding is the activation, one instruction instead of three. */
+/* The same, and code of its own for what most layers end with: ReLU, or nothing. Rounding does either: one instruction for two results instead of three. */
 template <int N, bool SMOOTH>
 static __device__ __forceinline__ void put_any_finished(const float (&sum)[N / 2], const channel_pair &c, const finish &f, ptx_shared box) {
   if (!SMOOTH && is_relu(f)) put_finished<N, SMOOTH, RELU>(sum, c, f, box);
+  else if (!SMOOTH && is_unlimited(f)) put_finished<N, SMOOTH, NO_LIMITS>(sum, c, f, box);
   else put_finished<N, SMOOTH>(sum, c, f, box);
 }
 
