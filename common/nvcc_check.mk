@@ -3,7 +3,7 @@
 # Every word, every instruction and every limit of a block is looked at in a quick compilation too (nvcc 13), in a fifth of the time; objects in a folder of
 # their own, as those of `make sass-NN ARCH=80` are optimized. What becomes of the code, spills and serialized wgmma, is asked of 90a, with all optimizations,
 # by `make nvcc-check` and by every build for a GPU. CI is to end in 15 minutes: `make test` compiles every file once, quickly, for the first architecture that it is
-# for. The host's part, and what a file includes, most of the time, once.
+# for, and makes no object for the host: nvcc reads and checks the host's part all the same, and g++ has compiled it for the emulator.
 ONCE = $(filter test,$(MAKECMDGOALS))
 CHECK_ARCHS = $(filter-out $(if $(filter cuda,$(BACKEND)),$(if $(filter 1,$(words $(ARCH))),$(ARCH))),80 90a $(if $(ONCE),,$(NEWEST_ARCH)))
 QUICK = $(eval QUICK := $(shell $(NVCC) --help 2>/dev/null | grep -q Ofast-compile && echo --Ofast-compile=max))$(QUICK)
@@ -13,11 +13,12 @@ HOPPER_OBJECTS = build/nvcc/90a$(call quick,90a)
 # $(1): the architecture. $(2): -quick, or nothing.
 # After 90a the host's part is known.
 behind_90a = $(if $(filter 90a,$(1)),,$(if $(ONCE),,$(filter 90a,$(CHECK_ARCHS))))
+wanted = $(if $(ONCE),-MMD -MP -cubin,$(if $(call behind_90a,$(1)),-cubin,-MMD -MP -c))
 define check_rules
 build/nvcc/$(1)$(2)/%.cu.o: %.cu $(if $(call behind_90a,$(1)),$(HOPPER_OBJECTS)/%.cu.o)
 	@mkdir -p $$(@D)
 	$$(call say,nvcc sm_$(1) $$<)
-	$$(Q)scripts/nvcc_strict.sh $(if $(2),--quick) $$(NVCC) -ccbin $$(CXX) $$(NVCC_FLAGS) $(if $(2),$$(QUICK)) -gencode arch=compute_$(1),code=sm_$(1) $(if $(2),,$$(call STRICT_PTXAS,$(1))) $(if $(call behind_90a,$(1)),-cubin,-MMD -MP -c) $$< -o $$@
+	$$(Q)scripts/nvcc_strict.sh $(if $(2),--quick) $$(NVCC) -ccbin $$(CXX) $$(NVCC_FLAGS) $(if $(2),$$(QUICK)) -gencode arch=compute_$(1),code=sm_$(1) $(if $(2),,$$(call STRICT_PTXAS,$(1))) $(call wanted,$(1)) $$< -o $$@
 endef
 # A machine with a GPU builds these tests, too.
 build/nvcc/80-quick/tests/%.cu.o: tests/%.cu

@@ -97,6 +97,15 @@ __global__ void address_in_nowhere(int *p) {
   row[threadIdx.x] = 1;
   p[threadIdx.x] = (int)ptx_ld_cluster(ptx_shared_address(&row[threadIdx.x]) + (threadIdx.x / 40 << 24));
 }
+/* Warp 1 hands something over twice, before warp 0 is there once. */
+__global__ void ahead(int *p) {
+  if (threadIdx.x >= 32) {
+    ptx_bar_arrive(1, 64), ptx_bar_arrive(1, 64);
+  } else {
+    p[0] = __shfl_sync(0xFFFFFFFFu, 1, 0);
+    ptx_bar_sync(1, 64), ptx_bar_sync(1, 64);
+  }
+}
 __global__ void fine(int *p) {
   __shared__ int sum;
   if (threadIdx.x == 0) sum = 0;
@@ -143,6 +152,8 @@ static void test_reports() {
   EXPECT(past_the_end, 32, "a write past the end of a shared array", "wrote past the end of shared int [40] row, declared at tests/emu_failures.cu:");
   EXPECT(address_of_global, 32, "a shared address of what is not in shared memory", "thread (0,0,0)", "the address of a shared variable is asked for, but 0x",
          "lies in no shared memory of this block");
+  EXPECT(ahead, 64, "an arrival at a barrier before others have come to the round before",
+         "bar.arrive at tests/emu_failures.cu:", "barrier 1: this thread has arrived before", "of 64 threads");
   EXPECT(address_in_nowhere, 64, "a shared address where no memory is", "thread (40,0,0)", "shared address ", "no block of this cluster has it");
 }
 
@@ -294,6 +305,22 @@ template <typename F> static int seeds_that_differ(F launch) {
   return differ;
 }
 
+/* Warp 0 waits for a store; warp 1 has a thousand things to do. Who is done first? */
+__global__ void slow_store(int *p) {
+  __shared__ __align__(16) int box[4];
+  const bool stores = threadIdx.x == 0;
+  if (stores) {
+    for (int i = 0; i < 4; i++) box[i] = i;
+    ptx_fence_proxy_async();
+    ptx_bulk_store(p + 32, ptx_shared_address(box), sizeof box);
+    ptx_bulk_commit();
+    ptx_bulk_wait_read<0>();
+  } else if (threadIdx.x >= 32) {
+    for (int i = 0; i < 1000; i++) __syncwarp();
+  }
+  if (threadIdx.x % 32 == 0) p[threadIdx.x / 32] = atomicAdd(p + 2, 1);
+}
+
 static void test_seeds() {
   const int racy = seeds_that_differ([](int *p) { neighbours<true><<<1, 64>>>(p); });
   ok(racy > 40, "a missing barrier shows: %d of 50 seeds change the result", racy);
@@ -301,6 +328,8 @@ static void test_seeds() {
   const int order = seeds_that_differ([](int *p) { last_block<<<100, 32>>>(p); });
   ok(order > 40, "seeds shuffle the blocks too: %d of 50", order);
   ok(seeds_that_differ([](int *p) { fine<<<10, 64>>>(p); }) == 0, "a correct kernel gives the same under all 50");
+  const int late = seeds_that_differ([](int *p) { cudaMemset(p, 0, 12), slow_store<<<1, 64>>>(p); });
+  ok(late > 5 && late < 30, "a store reads as long as others have something to do: %d of 50", late);
   int *p = scratch(), first[64], again[64];
   for (int *const result : {first, again}) {
     emu_set_seed(7);

@@ -135,9 +135,8 @@ definitions 'expected "table NAME TITLE"' 'table t\n'
 
 # ---------------------------------------------------------------- the committed definitions
 # Every name is used, by a page or another definition; no script, definition or picture's script names the GPU that is shown.
-unused=$(for name in $(grep -ohE '^(table )?[0-9a-z_]+' docs/numbers/*.txt | sed 's/^table //' | grep -vx file); do
-  [ "$(cat README.md docs/*.md docs/results/*.md docs/numbers/*.txt scripts/profile_table.pl | grep -owF "$name" | wc -l)" -gt 1 ] || echo "$name"
-done)
+unused=$(perl -ne '$here{$_}++ for /\w+/g; if ($ARGV =~ m{^docs/numbers/} && /^(?:table )?([0-9a-z_]+)/) { push @defined, $1 unless $1 eq "file" }
+  END { print map { "$_\n" } grep { $here{$_} < 2 } @defined }' README.md docs/*.md docs/results/*.md docs/numbers/*.txt scripts/profile_table.pl)
 [ -z "$unused" ]
 ok $? 'every definition is used' || diag "$unused"
 said=$(grep -rnw "$gpu" scripts docs/numbers; grep -nE "<!--[^>]*\\b$gpu\\b" README.md docs/*.md docs/results/*.md)

@@ -45,7 +45,8 @@ typedef enum {
   EMU_WAIT_WARP,      /* until the lanes of a mask arrive */
   EMU_WAIT_MBARRIER,  /* until a phase of an mbarrier is over */
   EMU_WAIT_WARPGROUP, /* until all 128 threads of the warpgroup arrive */
-  EMU_WAIT_CLUSTER    /* until all threads of the cluster arrive */
+  EMU_WAIT_CLUSTER,   /* until all threads of the cluster arrive */
+  EMU_WAIT_STORE      /* a store that reads as long as others have something to do */
 } emu_state;
 
 struct emu_thread {
@@ -63,6 +64,7 @@ struct emu_thread {
   uint32_t mbarrier, parity;      /* shared address; of the phase it waits for */
   uintptr_t busy_start, busy_end; /* in late mode: the sums of its wgmmas under way lie between these */
   int cluster_arrived;            /* at barrier.cluster, in the round under way */
+  unsigned short passed;          /* bit by bit, barriers where it has arrived and gone on, in the round under way */
   int cluster_waits;              /* has arrived, and not waited since */
   const char *what;               /* "__syncthreads" */
   emu_site where;
@@ -89,6 +91,7 @@ struct emu_warp {
 typedef struct emu_barrier {
   unsigned arrived;
   unsigned expected; /* threads; 0: all that have not exited */
+  unsigned passed;   /* how many of the arrived went on: bar.arrive */
   const char *what;
   emu_site where;                           /* of the first to arrive */
   int count, all, any;                      /* predicates so far */

@@ -75,9 +75,8 @@ $(CHECK)/tools/recurrent: $(B)/07_fusion/tools/recurrent.c.o $(B)/all_steps.c.o 
 	$(call say,link $@)
 	$(Q)$(LINK)
 
-# How the tests compile a kernel for the checker: a command line that wants "in.cu.cpp -o out.o"; and link it, with the harness's compiler. They and the grader
-# of exercises link hundreds of programs that run once: by gold, where it is here, in half the time.
-QUICK_LINK = $(CXX) $(OPENMP) $(shell echo 'int main(void){return 0;}' | $(CXX) -fuse-ld=gold -x c++ - -o /dev/null 2>/dev/null && echo -fuse-ld=gold) $(LDFLAGS)
+# How the tests compile a kernel for the checker: a command line that wants "in.cu.cpp -o out.o"; and link it, with the harness's compiler.
+QUICK_LINK = $(CXX) $(OPENMP) $(GOLD) $(LDFLAGS)
 .PHONY: check-compiler check-linker
 check-linker:
 	@echo $(call quote,$(QUICK_LINK))

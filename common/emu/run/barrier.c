@@ -1,4 +1,7 @@
-/* Barriers of a block: the last thread to arrive makes all of them ready again, in their order. */
+/* Barriers of a block: the last thread to arrive makes all of them ready again, in their order.
+ *
+ * Who arrives by bar.arrive goes on, and may be back before the round is over. A GPU counts that thread once more: the round ends without somebody else, or never does.
+ * Here that is an error. */
 #include <string.h>
 
 #include "common/emu/tool/tool.h"
@@ -6,6 +9,9 @@
 static bool same_site(emu_site a, const char *file, int line) { return a.line == line && (a.file == file || strcmp(a.file, file) == 0); }
 
 static void arrive(emu_barrier *b, int id, unsigned expected, const char *what, const char *file, int line) {
+  if (emu_self->passed >> id & 1)
+    emu_fail("%s at %s:%d: barrier %d: this thread has arrived before, in a round that is not over (%u of %u threads)", what, file, line, id, b->arrived,
+             b->expected);
   if (b->arrived == 0) {
     b->expected = expected;
     b->what = what;
@@ -30,8 +36,12 @@ static void try_release(emu_block *block, int id) {
   b->result_all = b->all;
   b->result_any = b->any;
   EMU_TELL(barrier, block, id, b->expected);
-  for (emu_thread *t = block->threads, *end = t + block->thread_count; t < end; t++)
+  const unsigned short others = b->passed > 0 ? (unsigned short)~(1u << id) : 0xffff;
+  b->passed = 0;
+  for (emu_thread *t = block->threads, *end = t + block->thread_count; t < end; t++) {
+    t->passed &= others;
     if (t->state == EMU_WAIT_BARRIER && t->barrier == id) emu_make_ready(t);
+  }
 }
 
 emu_barrier *emu_barrier_wait(int id, unsigned expected, int predicate, const char *what, const char *file, int line) {
@@ -53,6 +63,8 @@ emu_barrier *emu_barrier_wait(int id, unsigned expected, int predicate, const ch
 void emu_barrier_arrive(int id, unsigned expected, const char *what, const char *file, int line) {
   emu_block *block = emu_self->block;
   arrive(&block->barriers[id], id, expected, what, file, line);
+  emu_self->passed |= (unsigned short)(1u << id);
+  block->barriers[id].passed++;
   EMU_TELL(barrier_arrive, emu_self, id);
   try_release(block, id);
 }

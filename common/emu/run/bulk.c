@@ -195,8 +195,8 @@ bool emu_bulk_progress(emu_worker *w) {
 void emu_bulk_commit(void) { of(emu_self)->groups++; }
 
 void emu_bulk_wait(int left, int read, const char *file, int line) {
-  (void)file, (void)line;
   emu_worker *w = emu_this_worker;
+  if (w->stores.count > 0) emu_linger("cp.async.bulk.wait_group", file, line);
   const unsigned groups = of(emu_self)->groups;
   unsigned last = 0;
   for (unsigned i = 0; i < w->stores.count; i++) {

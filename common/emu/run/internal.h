@@ -94,6 +94,7 @@ typedef struct emu_worker {
   unsigned started;
   emu_thread **ready; /* a ring: those that can go on, in order */
   unsigned ready_first, ready_count;
+  unsigned lingering; /* threads that wait for a store */
   emu_jobs loads, stores;
   emu_stack *free_stacks, **stacks;
   emu_stack *starting; /* of the fiber that is about to run for the first time */
@@ -111,9 +112,10 @@ extern __thread emu_worker *emu_this_worker __attribute__((tls_model("initial-ex
 /* run.c */
 void emu_run_blocks(emu_worker *w, emu_launch *launch); /* until none is left */
 void emu_make_ready(emu_thread *t);
-void emu_wait(emu_thread *t);                           /* runs others until somebody makes t ready */
-__attribute__((noreturn)) void emu_abandon_block(void); /* drops all threads of the block */
-void emu_barrier_exit(emu_block *b);                    /* a thread has exited: who waited for it? */
+void emu_wait(emu_thread *t);                                  /* runs others until somebody makes t ready */
+void emu_linger(const char *what, const char *file, int line); /* with a seed, every fourth time: until nobody else can go on */
+__attribute__((noreturn)) void emu_abandon_block(void);        /* drops all threads of the block */
+void emu_barrier_exit(emu_block *b);                           /* a thread has exited: who waited for it? */
 void emu_warp_exit(emu_warp *w);
 uint64_t emu_random(uint64_t *state); /* a step of splitmix64 */
 

@@ -75,6 +75,16 @@ static void check_stack(emu_thread *t) {
 
 static void run_fiber(void);
 
+/* A thread that waits for a store. */
+static bool end_wait_for_store(emu_worker *w) {
+  if (w->lingering == 0) return false;
+  unsigned i = 0;
+  while (w->threads[w->order[i]].state != EMU_WAIT_STORE) i++;
+  w->lingering--;
+  emu_make_ready(&w->threads[w->order[i]]);
+  return true;
+}
+
 /* The context to go on with when the running one waits or is done. *same: it is t's own, which has just been made ready. */
 static void *next_context(emu_worker *w, const emu_thread *t, bool *same) {
   if (should_start(w)) {
@@ -84,7 +94,7 @@ static void *next_context(emu_worker *w, const emu_thread *t, bool *same) {
   }
   /* With a seed copies arrive at any time; else when nobody can go on without. */
   if (w->random != 0 && w->loads.count + w->stores.count > 0 && w->alive > 0 && random_below(w, 4) == 0) emu_bulk_progress(w);
-  while (w->ready_count == 0 && w->alive > 0 && emu_bulk_progress(w)) {}
+  while (w->ready_count == 0 && w->alive > 0 && (emu_bulk_progress(w) || end_wait_for_store(w))) {}
   if (w->ready_count > 0) {
     set_self(take_ready(w));
     *same = emu_self == t;
@@ -109,6 +119,14 @@ void emu_yield(void) {
   emu_wait(emu_self);
 }
 
+void emu_linger(const char *what, const char *file, int line) {
+  emu_worker *w = emu_this_worker;
+  if (w->random == 0 || random_below(w, 4) != 0) return;
+  emu_self->state = EMU_WAIT_STORE, emu_self->what = what, emu_self->where = (emu_site){file, line};
+  w->lingering++;
+  emu_wait(emu_self);
+}
+
 static void thread_exit(emu_worker *w, emu_thread *t) {
   check_stack(t);
   t->state = EMU_IDLE;
@@ -130,7 +148,7 @@ static void run_fiber(void) {
     emu_thread *t = &w->threads[w->order[w->started++]];
     t->stack = stack;
     t->state = EMU_RUNNABLE;
-    t->cluster_arrived = t->cluster_waits = 0;
+    t->cluster_arrived = t->cluster_waits = t->passed = 0;
     t->busy_start = UINTPTR_MAX, t->busy_end = 0;
     set_self(t);
     call->entry(call->closure);
@@ -227,7 +245,7 @@ static void begin_team(emu_worker *w, uint64_t index) {
   }
   w->alive = w->total;
   w->started = 0;
-  w->ready_first = w->ready_count = 0;
+  w->ready_first = w->ready_count = w->lingering = 0;
   if (w->random != 0)
     for (unsigned i = w->total; i > 1; i--) {
       const unsigned j = random_below(w, i);
