@@ -308,8 +308,7 @@ template <typename F> static int seeds_that_differ(F launch) {
 /* Warp 0 waits for a store; warp 1 has a thousand things to do. Who is done first? */
 __global__ void slow_store(int *p) {
   __shared__ __align__(16) int box[4];
-  const bool stores = threadIdx.x == 0;
-  if (stores) {
+  if (threadIdx.x == 0) {
     for (int i = 0; i < 4; i++) box[i] = i;
     ptx_fence_proxy_async();
     ptx_bulk_store(p + 32, ptx_shared_address(box), sizeof box);
