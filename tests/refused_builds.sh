@@ -81,7 +81,7 @@ missed=
 for kernel in [0-9][0-9]_*/*.cu [0-9][0-9]_*/tools/*/*.cu; do
   arch=80
   ! grep -q 'only compute capability 9.0 ' "$kernel" || arch=90a
-  [ "$(grep -c "nvcc_strict.sh --quick .*arch=compute_$arch,code=sm_$arch .*-c $kernel -o build/nvcc/$arch-quick/$kernel.o$" <<<"$asked")" = 1 ] || missed+=" $kernel"
+  [ "$(grep -c "nvcc_strict.sh --quick .*arch=compute_$arch,code=sm_$arch .*-cubin $kernel -o build/nvcc/$arch-quick/$kernel.o$" <<<"$asked")" = 1 ] || missed+=" $kernel"
 done
 [ -z "$missed" ]
 ok $? 'make test: every kernel, for the first architecture that it is for' || diag "not:$missed; $(cat "$T/out")"
