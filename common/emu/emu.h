@@ -64,8 +64,8 @@ struct emu_thread {
   uint32_t mbarrier, parity;      /* shared address; of the phase it waits for */
   uintptr_t busy_start, busy_end; /* in late mode: the sums of its wgmmas under way lie between these */
   int cluster_arrived;            /* at barrier.cluster, in the round under way */
-  unsigned short passed;          /* bit by bit, barriers where it has arrived and gone on, in the round under way */
   int cluster_waits;              /* has arrived, and not waited since */
+  unsigned short passed;          /* bit by bit, barriers where it has arrived and gone on, in the round under way */
   const char *what;               /* "__syncthreads" */
   emu_site where;
 };
