@@ -106,7 +106,7 @@ static __device__ __forceinline__ void window_tiles(const conv_problem &p, const
     ptx_mbarrier_wait(at.pixels.empty + 8 * to.stage, to.parity ^ 1);
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(at.halo.empty + 8 * s.stage); /* this warp reads the halo tile no more */
-    put_results<N, false, false>(sum[0], c, f, at.between + to.stage * box_bytes);
+    put_any_finished<N, false>(sum[0], c, f, at.between + to.stage * box_bytes);
     ptx_fence_proxy_async();
     ptx_bar_sync(1 + me, THREADS);
     if (tells) ptx_mbarrier_arrive(at.pixels.full + 8 * to.stage); /* what lies between is there */
@@ -138,7 +138,7 @@ static __device__ __forceinline__ void widen_tiles(const window_cut &t, const pl
       if (first_lane && piece + WIDENERS >= pieces) ptx_mbarrier_arrive(at.pixels.empty + 8 * s.stage); /* this warp reads what lies between no more */
       if (f.residual) ptx_mbarrier_wait(at.box.full + 8 * me, parity);
       ptx_bar_sync(1 + WINDOWS + me, THREADS);
-      put_finished<N, false>(sum[0], c, f, box);
+      put_any_finished<N, false>(sum[0], c, f, box);
       ptx_fence_proxy_async();
       ptx_bar_sync(1 + WINDOWS + me, THREADS); /* the box is there */
       if (stores) {
