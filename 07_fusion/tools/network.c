@@ -185,6 +185,7 @@ int main(int argc, char **argv) {
     print_layers(&n, &g, &plan, &v);
     if (v.right) printf("all right; the network in fp64, rounded between operations: off by %.2g of its largest value in the end\n", v.drift);
     else status = (printf("WRONG: %s\n", v.note), 1);
+    fflush(stdout); /* timing takes a minute */
   }
   if (!status && timing && !m.device.emulated) status = time_it(&n, &shape, &g, &plan, &how, csv, &m);
   graph_free(&g);

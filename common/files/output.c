@@ -31,7 +31,6 @@ static void close_text(void) {
 void output_start(void) {
   for (int fd = 0; fd <= 2; fd++)
     if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) _exit(1);
-  setvbuf(stdout, NULL, _IOLBF, 0); /* what has been found out is seen, in a file and a pipe too, if what comes next does not end */
   atexit(close_text);
 }
 
