@@ -229,24 +229,29 @@ void emu_engines_bulk_arrived(emu_block *block, uint32_t shared, uint32_t bytes,
 }
 
 /* An engine reads: what is there must be written, known to the thread that asks for it, and have passed from its proxy to the other. */
-static void engine_reads(emu_checker *c, size_t group, unsigned engine, uint32_t time, const char *what, const void *pc) {
-  emu_cell *cell = cell_of(c, group);
-  const unsigned w = own_warp(), by = cell->write_thread / EMU_WARP;
+static void engine_reads(emu_checker *c, size_t first, size_t count, unsigned engine, uint32_t time, const char *what, const void *pc) {
+  const unsigned w = own_warp(), me = emu_self->number;
+  const emu_reads now = {time, 0, emu_short_pc(pc)};
+  const uint32_t *known = c->clock[w], *fenced = c->fenced_known[w];
+  emu_reads *reads = c->reads[EMU_WARPS + engine];
   char place[200];
-  if (!cell->written && !cell->split) {
-    emu_shared_describe_at(c, 4 * group, place, sizeof place);
-    emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s: %s%s", what, place, cell->pending ? ", a copy that nobody has waited for" : "");
-  } else if (cell->write_clock > c->clock[w][by] && cell->write_thread != emu_self->number) {
-    const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), emu_writer(cell), -1};
-    note_race(c, 4 * group, &other, what, pc);
-  } else if (by < EMU_WARPS && cell->write_clock > 0 && cell->fences == c->fences_of[cell->write_thread] && cell->write_clock > c->fenced_known[w][by]) {
-    const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), cell->write_thread, -1};
-    emu_shared_describe_at(c, 4 * group, place, sizeof place);
-    emu_check_note(EMU_PROXY, pc, &other, "%s, with no fence.proxy.async between: %s", what, place);
+  for (size_t group = first; group < first + count; group++) {
+    emu_cell *cell = cell_of(c, group);
+    const unsigned by = cell->write_thread / EMU_WARP;
+    if (!cell->written && !cell->split) {
+      emu_shared_describe_at(c, 4 * group, place, sizeof place);
+      emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s: %s%s", what, place, cell->pending ? ", a copy that nobody has waited for" : "");
+    } else if (cell->write_clock > known[by] && cell->write_thread != me) {
+      const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), emu_writer(cell), -1};
+      note_race(c, 4 * group, &other, what, pc);
+    } else if (by < EMU_WARPS && cell->write_clock > 0 && cell->fences == c->fences_of[cell->write_thread] && cell->write_clock > fenced[by]) {
+      const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), cell->write_thread, -1};
+      emu_shared_describe_at(c, 4 * group, place, sizeof place);
+      emu_check_note(EMU_PROXY, pc, &other, "%s, with no fence.proxy.async between: %s", what, place);
+    }
+    reads[group] = now;
+    cell->engines |= (uint16_t)(1u << engine);
   }
-  emu_reads *reads = &c->reads[EMU_WARPS + engine][group];
-  *reads = (emu_reads){time, 0, emu_short_pc(pc)};
-  cell->engines |= (uint16_t)(1u << engine);
 }
 
 /* ---- stores ---- */
@@ -258,7 +263,7 @@ void emu_engines_store_issued(uint32_t shared, uint32_t bytes, emu_site where, u
   c->engines = true;
   if (!inside(c, shared, bytes, "a store from it", pc)) return;
   *number = ++c->stores[g];
-  for (size_t group = shared / 4; group < (shared + bytes) / 4; group++) engine_reads(c, group, EMU_WARPGROUPS + g, c->stores[g], "a store from it", pc);
+  engine_reads(c, shared / 4, (shared + bytes) / 4 - shared / 4, EMU_WARPGROUPS + g, c->stores[g], "a store from it", pc);
 }
 
 /* Those who wait for the copy at the other end know that its source has been read. */
@@ -313,17 +318,14 @@ void emu_engines_wgmma_issued(const emu_wgmma_record *what, unsigned group, emu_
     int rows;
     const char *name;
   } operands[2] = {{what->a_registers == NULL, what->a_mn, what->a, 64, "wgmma reads a"}, {true, what->b_mn, what->b, what->n, "wgmma reads b"}};
-  for (int o = 0; o < 2; o++) {
-    size_t last = SIZE_MAX;
-    for (int row = 0; row < operands[o].rows && operands[o].there; row += operands[o].mn ? 2 : 1)
-      for (int k = 0; k < 16; k += operands[o].mn ? 1 : 2) {
+  enum { RUN = 8 }; /* halves that lie side by side, along k or the rows */
+  for (int o = 0; o < 2; o++)
+    for (int row = 0; row < operands[o].rows && operands[o].there; row += operands[o].mn ? RUN : 1)
+      for (int k = 0; k < 16; k += operands[o].mn ? 1 : RUN) {
         const uint32_t at = emu_wgmma_address(operands[o].descriptor, operands[o].mn, row, k);
-        if (at / 4 == last) continue;
-        last = at / 4;
-        if (!inside(c, at & ~3u, 4, operands[o].name, pc)) return;
-        engine_reads(c, last, g, group + 1, operands[o].name, pc);
+        if (!inside(c, at, 2 * RUN, operands[o].name, pc)) return;
+        engine_reads(c, at / 4, RUN / 2, g, group + 1, operands[o].name, pc);
       }
-  }
 }
 
 void emu_engines_wgmma_waited(emu_block *block, unsigned warpgroup, unsigned done) {

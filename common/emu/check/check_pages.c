@@ -5,7 +5,7 @@
 
 #include "common/emu/check/check.h"
 
-enum { KEPT = 16, MOST_GROUPS_KEPT = 1 << 20, MOST_OF_ALL = 4 * MOST_GROUPS_KEPT };
+enum { KEPT = 16, MOST_GROUPS_KEPT = 1 << 22, MOST_OF_ALL = MOST_GROUPS_KEPT };
 static emu_shadow kept[KEPT]; /* all zeros but for `who`; the oldest stands at next_kept */
 static size_t next_kept, groups_kept;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -161,7 +161,7 @@ static void issue(const job *made) {
   j->group = of(emu_self)->groups;
   if (j->kind == LOAD && j->blocks == 0) j->blocks = (uint16_t)(1u << emu_self->block->rank);
   emu_jobs_append(is_load(j) ? &w->loads : &w->stores, j);
-  if (j->kind == LOAD)
+  if (j->kind == LOAD && (emu_late() || emu_the_tool != NULL)) /* else it is carried out below, before anybody sees the poison */
     for (unsigned rank = 0; rank < emu_self->block->team_size; rank++)
       if (j->blocks >> rank & 1) {
         carried c = {j, &emu_self->block->team[rank], NULL};
