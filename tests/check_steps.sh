@@ -5,13 +5,13 @@ emulator_only 'the checker is part of the emulator'
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# clean STEP TEXT ARGUMENTS...: status 0, something right, nothing wrong, nothing on stderr. On integers, as what the checker sees does not depend on values; problems that are
-# drawn here alone on random ones too, by the emulator without a checker, which takes a tenth of the time. Others' random values are for steps.sh.
+# clean STEP TEXT ARGUMENTS...: status 0, something right, nothing wrong, nothing on stderr. On integers, as what the checker sees does not depend on values; random
+# shapes and edges, which are verified here alone, on random values too, by the emulator without a checker, which takes a tenth of the time. Suites are in steps.sh on random values.
 clean() {
   local step=$1 text=$2 status=0 run
   shift 2
   for run in "${CHECK:-build/check}/$step --exact" "${B:-build/emu}/$step"; do
-    [[ $run = *--exact || " $* " = *" --random "* ]] || continue
+    [[ $run = *--exact || " $* " = *" --random "* || " $* " = *" --shape "* ]] || continue
     # shellcheck disable=SC2086
     $run --no-time "$@" >"$log" 2>"$log.err" || status=1
     grep -qE '^[1-9][0-9]* right, 0 wrong, [0-9]+ skipped$' "$log" || status=1
