@@ -112,6 +112,12 @@ network-07 | tools/network | --folded --batch 1 --seconds 2
 network-07 | tools/network | --folded --batch 32 --seconds 2
 network-07 | tools/network | --folded --batch 256 --seconds 2
 recurrent-07 | tools/recurrent |
+recurrent-sizes | tools/recurrent | --hidden 64 --no-cudnn
+recurrent-sizes | tools/recurrent | --hidden 128 --no-cudnn
+recurrent-sizes | tools/recurrent | --hidden 256 --no-cudnn
+recurrent-sizes | tools/recurrent | --hidden 512 --no-cudnn
+recurrent-sizes | tools/recurrent | --hidden 64 --image 28 --filter 3 --batch 8 --steps 32 --no-cudnn
+recurrent-sizes | tools/recurrent | --hidden 256 --image 14 --filter 3 --batch 8 --steps 32 --no-cudnn
 END
 }
 

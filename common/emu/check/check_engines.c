@@ -263,7 +263,7 @@ void emu_engines_store_issued(uint32_t shared, uint32_t bytes, emu_site where, u
   c->engines = true;
   if (!inside(c, shared, bytes, "a store from it", pc)) return;
   *number = ++c->stores[g];
-  engine_reads(c, shared / 4, (shared + bytes) / 4 - shared / 4, EMU_WARPGROUPS + g, c->stores[g], "a store from it", pc);
+  engine_reads(c, shared / 4, bytes / 4, EMU_WARPGROUPS + g, c->stores[g], "a store from it", pc);
 }
 
 /* Those who wait for the copy at the other end know that its source has been read. */

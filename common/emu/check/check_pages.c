@@ -5,7 +5,7 @@
 
 #include "common/emu/check/check.h"
 
-enum { KEPT = 16, MOST_GROUPS_KEPT = 1 << 22, MOST_OF_ALL = MOST_GROUPS_KEPT };
+enum { KEPT = 16, MOST_GROUPS_KEPT = 1 << 22 /* of one, and of all */ };
 static emu_shadow kept[KEPT]; /* all zeros but for `who`; the oldest stands at next_kept */
 static size_t next_kept, groups_kept;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -68,7 +68,7 @@ void emu_pages_give(const emu_shadow *s) {
   memset(s->seen, 0, (*s->has_halves ? emu_entries(s) : emu_groups(s)) * sizeof *s->seen);
   pthread_mutex_lock(&lock);
   groups_kept += room_for(s);
-  for (int i = 0; i < KEPT && (i == 0 || groups_kept > MOST_OF_ALL); i++) { /* room for this one: the oldest go */
+  for (int i = 0; i < KEPT && (i == 0 || groups_kept > MOST_GROUPS_KEPT); i++) { /* room for this one: the oldest go */
     emu_shadow *oldest = &kept[(next_kept + i) % KEPT];
     if (oldest->state == NULL) continue;
     drop(oldest);
