@@ -194,7 +194,7 @@ $(foreach s,$(STEPS),$(eval $(call plans_rule,$(s))))
 $(LIBRARY): $(HARNESS) $(RUNTIME) $(STAMP)
 	$(Q)rm -f $@ && ar rcs $@ $(filter-out $(STAMP),$^)
 
-.PHONY: help all steps bench batch plots test image docs show emulated stale figures train network recurrent fusion nvcc-check compare-counts calibrate cublas cuts clean
+.PHONY: help all steps bench batch plots test image docs show emulated stale figures train network recurrent fusion nvcc-check compare-counts calibrate cublas cublaslt cuts clean
 help:
 	@echo "make bench                 every step: verified, and timed on a GPU; tables and CSV in build/results/"
 	@echo "make test                  all tests; ends with 'N passed, N failed'; make test-NAME: one, such as test-graph; make golden: write its tables of what a GPU does, tests/golden/ (needs an H100 or H200)"
@@ -218,6 +218,7 @@ help:
 	@echo "make sass-02               the machine code of its hottest loops, counted by kind (needs no GPU); PASS= KERNEL= ARCH=90a"
 	@echo "make calibrate             measure this GPU's limits: bandwidths, rates, latencies; build/results/calibrate.csv (needs a GPU)"
 	@echo "make cublas                cuBLAS's matrix product beside step 05's; build/results/cublas.csv; SHAPE= SUITE= (needs a GPU)"
+	@echo "make cublaslt              cuBLASLt's beside 07a on 1x1 layers, fp16; build/results/cublaslt.csv; SHAPE= SUITE= BATCH= ARGS='--fuse bias,relu' (needs a GPU)"
 	@echo "make cuts                  step 05's model of how products are cut, beside all other cuts; build/results/cuts.csv; SUITE= SHAPE= PASS= (without a GPU: by the committed times)"
 	@echo "make stale                 committed results whose kernel's source has changed since they were measured"
 	@echo "make docs                  put numbers and tables into the pages again, and into docs/results/$(SHOWN)/tables.md (make figures: draw docs/figures/ again; needs matplotlib)"
@@ -300,12 +301,16 @@ cuts: $(B)/tools/cuts
 cublas: $(B)/tools/cublas
 	@mkdir -p build/results
 	@$< $(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))) --csv build/results/cublas.csv $(ARGUMENTS)
+# cuBLASLt beside step 07.
+cublaslt: $(B)/tools/cublaslt
+	@mkdir -p build/results
+	@$< --kernel 07a,cublaslt --pass fprop $(RUN_ARGS) --csv build/results/cublaslt.csv
 else
 # The model as it is now, by the times of all cuts that are committed; of problems that are named, every cut is verified.
 cuts: $(B)/tools/cuts $(if $(SHAPE)$(SUITE),,known-gpu)
 	@$< $(if $(SHAPE)$(SUITE),$(if $(SHAPE),--shape $(call quote,$(SHAPE))) $(if $(SUITE),--suite $(call quote,$(SUITE))),--read docs/results/$(call quote,$(GPU))/cuts.csv) $(if $(PASS),--pass $(call quote,$(PASS))) $(ARGUMENTS)
 
-calibrate cublas:
+calibrate cublas cublaslt:
 	@echo "$@: expected an NVIDIA GPU and nvcc, this machine has $(if $(NVCC),nvcc but no GPU,no nvcc)" >&2; exit 2
 
 # What only a GPU can run, asked for elsewhere.

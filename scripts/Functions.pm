@@ -109,7 +109,13 @@ our %of_lists = (
     list => sub { return [map { $_->[0] } known(@_)] },
     distinct => sub { my %seen; return [grep { !$seen{$_}++ } map { $_->[0] } known(@_)] },
     sort => sub { return [map { $_->[1] } sort by_value known(@_)] },                 # what was named, by the value
-    quantile => sub { my ($q, @list) = @_; my @k = sort by_value @list; return $k[int($q->[0] * $#k + 0.5)][0] },
+    quantile => sub { # between the two neighbours it falls between
+        my ($q, @list) = @_;
+        my @k = map { $_->[0] } sort by_value @list;
+        my $at = $q->[0] * $#k;
+        my ($below, $above) = @k[int($at), int($at) < $#k ? int($at) + 1 : $#k];
+        return $below + ($at - int($at)) * ($above - $below);
+    },
 );
 
 1;

@@ -79,12 +79,21 @@ groups-06 | 06 | --suite GROUPS --batch 64 --kernel auto
 groups-06 | 06 | --suite GROUPS --batch 16 --kernel auto
 epilogue-scaled | 07 | --suite EXPANDED --batch 32 --pass fprop --kernel auto --fuse scale,bias,residual,relu
 epilogue-scaled | 07 | --suite OTHERS --batch 32 --pass fprop --kernel auto --fuse scale,bias,relu
+epilogue-scaled | 07 | --suite SHORTCUTS --batch 32 --pass fprop --kernel auto --fuse scale,bias,relu
+epilogue-scaled | 07 | --suite SHORTCUTS --batch 256 --pass fprop --kernel auto --fuse scale,bias,relu
 epilogue-scaled | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fuse scale,bias,residual,relu
 epilogue-scaled | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse scale,bias,relu
 epilogue-07 | 07 | --suite EXPANDED --batch 32 --pass fprop --kernel auto --fuse bias,residual,relu --search-seconds 4
 epilogue-07 | 07 | --suite OTHERS --batch 32 --pass fprop --kernel auto --fuse bias,relu --search-seconds 4
+epilogue-07 | 07 | --suite SHORTCUTS --batch 32 --pass fprop --kernel auto --fuse bias --search-seconds 4
 epilogue-07 | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fuse bias,residual,relu --search-seconds 4
 epilogue-07 | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse bias,relu --search-seconds 4
+epilogue-07 | 07 | --suite SHORTCUTS --batch 256 --pass fprop --kernel auto --fuse bias --search-seconds 4
+cublaslt-07 | tools/cublaslt | --suite EXPANDED --batch 32 --pass fprop --kernel 07a,cublaslt --fuse bias,residual,relu --search-seconds 2
+cublaslt-07 | tools/cublaslt | --suite PRODUCTS --batch 32 --pass fprop --kernel 07a,cublaslt --fuse bias,relu --search-seconds 2
+cublaslt-07 | tools/cublaslt | --suite EXPANDED --batch 256 --pass fprop --kernel 07a,cublaslt --fuse bias,residual,relu --search-seconds 2
+cublaslt-07 | tools/cublaslt | --suite PRODUCTS --batch 256 --pass fprop --kernel 07a,cublaslt --fuse bias,relu --search-seconds 2
+padded-07 | tools/fusion | --seconds 2 --images 32,256 --list PADDED
 fusion-07 | tools/fusion | --seconds 2
 fusion-07 | tools/fusion | --seconds 2 --images 64 --list SEPARABLE
 bare-07 | tools/fusion | --no-cudnn --bare --images 32,256 --list LAYERS
@@ -132,7 +141,7 @@ done
 mkdir -p $rows build/results
 lists=$(mktemp -d)
 trap 'rm -rf "$lists"' EXIT
-# Of chains: MobileNetV2's pairs; those of ResNet-50, without scales. Of a suite: DeepLab's last units; MobileNetV2's depthwise layers; the training program's transposed layer; ResNeXt's grouped layers; ResNet's layers that get the shortcut added, and its others, but for the first; both as operations.
+# Of chains: MobileNetV2's pairs; those of ResNet-50, without scales. Of a suite: DeepLab's last units; MobileNetV2's depthwise layers; the training program's transposed layer; ResNeXt's grouped layers; ResNet's layers that get the shortcut added, its shortcuts' own, its others, but for the first, and of these the 1 x 1; all as operations; its first with pixels of three and of four channels.
 grep '^g' 07_fusion/chains.txt >"$lists/SEPARABLE"
 grep 'deeplab_block4' common/suites/dilated >"$lists/DEEPLAB"
 sed -n 's/+scale//gp' 07_fusion/chains.txt | grep '^ic3ih224\|^ic64ih56oc64kh3ph1+bias+relu ic64ih56oc256\|^ic256ih56oc64kh1+bias+relu ic64' >"$lists/FOLDED"
@@ -140,8 +149,11 @@ grep '"v2_' common/suites/depthwise_networks >"$lists/MOBILENET"
 sed -n 3p common/suites/train >"$lists/TRANSPOSED"
 grep '^g' common/suites/resnext >"$lists/GROUPS"
 grep -v '^#' common/suites/resnet50 | grep expand >"$lists/EXPANDED"
-grep -v '^#' common/suites/resnet50 | grep -v 'expand\|conv1' >"$lists/OTHERS"
-sed -E 's/^mb[0-9]*//; s/n".*expand.*/+scale+bias+residual+relu/; s/n".*/+scale+bias+relu/' "$lists/EXPANDED" "$lists/OTHERS" >"$lists/LAYERS"
+grep -v '^#' common/suites/resnet50 | grep -v 'expand\|conv1\|downsample' >"$lists/OTHERS"
+grep downsample common/suites/resnet50 >"$lists/SHORTCUTS"
+grep kh1n "$lists/OTHERS" >"$lists/PRODUCTS"
+for channels in 3 4; do echo "ic${channels}ih224oc64oh112kh7sh2ph3+bias+relu pool:g64ic64ih112oc64oh56kh3sh2ph1"; done >"$lists/PADDED"
+sed -E 's/^mb[0-9]*//; s/n".*expand.*/+scale+bias+residual+relu/; s/n".*/+scale+bias+relu/' "$lists/EXPANDED" "$lists/OTHERS" "$lists/SHORTCUTS" >"$lists/LAYERS"
 
 status=0
 for name; do

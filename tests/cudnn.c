@@ -95,6 +95,12 @@ static void rules(void) {
   ok(cudnn_unnoted_rule(&task, 0, true, &rule) && rule.shared && rule.growth == ours, "one that is not noted may be a transform");
   ok(!cudnn_unnoted_rule(&task, notes[0], true, &rule) && !cudnn_unnoted_rule(&task, 0, false, &rule),
      "one that is noted has had its chance; data that is not random has no such bound");
+  cudnn_task fused = task_of(&p, PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC);
+  rule = cudnn_rule(&fused, 0, false);
+  const double once = rule.growth;
+  ok(!cudnn_rounded_rule(&fused, 0, false, &rule) && rule.growth == once, "without an epilogue sums are rounded once");
+  fused.epilogue.bias = true;
+  ok(cudnn_rounded_rule(&fused, 0, false, &rule) && rule.growth == once + UNIT_ROUNDOFF_FP16, "with one they may be twice");
   const error_rule exact = cudnn_rule(&task, 0, true), tf32 = cudnn_any_math_rule(&task, exact);
   const cudnn_task half = task_of(&p, PASS_FPROP, DTYPE_FP16, LAYOUT_NHWC);
   ok(tf32.growth > 30 * exact.growth && tf32.growth < exact.growth + 0.002 && cudnn_any_math_rule(&half, exact).growth == exact.growth,

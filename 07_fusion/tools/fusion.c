@@ -50,12 +50,13 @@ typedef struct point {
   chain_facts facts;
   int registers, resident; /* of a thread; blocks on a multiprocessor; 0: not known here */
   fusion_account a;
-  double us, apart_us, cudnn_us, bare_us; /* measured; 0: not */
+  double us, apart_us, cudnn_us, bare_us, in_order_us; /* measured; 0: not */
+  double early_share, cudnn_early_share;
 } point;
 
 static const char csv_header[] =
     "gpu,driver,cuda,date,chain,kernel,bytes_apart,bytes_fused,macs,again,registers,shared,resident,blocks,tiles,busy,us_apart_predicted,"
-    "us_fused_predicted,us_apart,us_fused,us_cudnn,us_bare,pays,reason\n";
+    "us_fused_predicted,us_apart,us_fused,us_cudnn,us_bare,us_in_order,early_share,cudnn_early_share,pays,reason\n";
 
 static void write_row(const session *s, const point *at) {
   FILE *f = s->csv->file;
@@ -66,7 +67,8 @@ static void write_row(const session *s, const point *at) {
   csv_text(f, at->text);
   fprintf(f, ",%s,%.0f,%.0f,%.0f,%.0f,%d,%d,%d,%d,%d,%.4f,%.3f,%.3f,", at->kernel, at->a.bytes_apart, at->a.bytes_fused, at->a.macs, at->a.again, at->registers,
           at->facts.shared, at->resident, at->facts.blocks, at->facts.tiles, at->a.busy, at->a.us_apart, at->a.us_fused);
-  fprintf(f, "%.3f,%.3f,%.3f,%.3f,%s,", at->apart_us, at->us, at->cudnn_us, at->bare_us, at->a.pays ? "yes" : "no");
+  fprintf(f, "%.3f,%.3f,%.3f,%.3f,%.3f,%.2f,%.2f,%s,", at->apart_us, at->us, at->cudnn_us, at->bare_us, at->in_order_us, at->early_share, at->cudnn_early_share,
+          at->a.pays ? "yes" : "no");
   csv_text(f, at->a.reason);
   fputc('\n', f);
   output_flush(s->csv);
@@ -85,6 +87,7 @@ static void print_point(const point *at) {
   printf("  predicted          %.1f us in place of %.1f, %.2f times as fast\n", a->us_fused, a->us_apart, a->us_apart / a->us_fused);
   if (at->apart_us > 0) printf("  measured           %.1f us in place of %.1f, %.2f times as fast\n", at->us, at->apart_us, at->apart_us / at->us);
   if (at->bare_us > 0) printf("  measured           %.1f us, %.1f without an epilogue\n", at->us, at->bare_us);
+  if (at->in_order_us > 0) printf("  launches in order  %.1f us\n", at->in_order_us);
   if (at->us > 0 && at->cudnn_us > 0) printf("  cuDNN              %.1f us\n", at->cudnn_us);
   printf("  should_fuse        %s\n", a->reason);
 }
@@ -166,11 +169,12 @@ static int measure(session *s, const conv_graph *asked, point *at) {
   if (!status) status = verify(&g, &plan, use_gpu, &v);
   if (!status) status = verify(&apart, &apart_plan, use_gpu, &v);
   if (!status && use_gpu) {
-    const graph_timing how = {.apart = &(graph_apart){&apart, &apart_plan}, .cudnn = s->cudnn, .seconds = s->seconds};
+    const graph_timing how = {.apart = &(graph_apart){&apart, &apart_plan}, .cudnn = s->cudnn, .in_order = true, .seconds = s->seconds};
     const cudaError_t failure = graph_time(&g, &plan, asked, &how, &s->m, &f);
     if (failure) status = (fprintf(stderr, "%s: %s\n", at->text, cudaGetErrorString(failure)), 1);
     if (!status && strstr(f.note, "other bits")) status = (printf("%s: %s\n", at->text, f.note), 1);
-    at->us = f.us, at->cudnn_us = f.cudnn_us;
+    else if (*f.note) printf("%s: %s\n", at->text, f.note);
+    at->us = f.us, at->cudnn_us = f.cudnn_us, at->in_order_us = f.in_order_us, at->early_share = f.early_share, at->cudnn_early_share = f.cudnn_early_share;
     *(s->bare ? &at->bare_us : &at->apart_us) = f.apart_us;
   }
   graph_free(&g), graph_free(&apart);

@@ -83,6 +83,7 @@ typedef struct cudnn_candidate {
   double worst_share;      /* of the bound, when it was checked; else 0 */
   double plain_share;      /* of the bound that a plain sum in fp32 has; above 1 for transforms */
   bool checked;            /* its output was compared with the reference, and right */
+  bool rounds_sums;        /* to fp16, before the epilogue */
 } cudnn_candidate;
 
 /* What became of everything that was tried. */

@@ -245,4 +245,6 @@ int cudnn_check(cudnn_bench *b, const cudnn_graph *g, const cudnn_plan *p, const
 error_rule cudnn_any_math_rule(const cudnn_task *task, error_rule rule);
 /* Is this an fp32 engine without a note that may still be a Winograd transform? Then the rule for its result. */
 bool cudnn_unnoted_rule(const cudnn_task *task, unsigned notes, bool random, error_rule *rule);
+/* To the rule of a fused fp16 graph: its sums may be rounded once more, before the epilogue (9.19's ready-made kernel for the first layer does), as those of a plan and a pointwise kernel are. */
+bool cudnn_rounded_rule(const cudnn_task *task, unsigned notes, bool random, error_rule *rule);
 #endif

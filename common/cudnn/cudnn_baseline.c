@@ -124,12 +124,12 @@ static int keep(cudnn_baseline *b, tried_plan *tried, const cudnn_truth *truth, 
     error_rule rule = cudnn_rule(&s->task, c.note_bits, truth->reference->random);
     if (s->search.options.any_math) rule = cudnn_any_math_rule(&s->task, rule);
     if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, rule, &verdict, error, error_size)) return -2;
-    if (!verdict.right && !s->search.options.direct && cudnn_unnoted_rule(&s->task, c.note_bits, truth->reference->random, &rule)) {
+    for (int twice = 0; twice < 2 && !verdict.right && !s->search.options.direct; twice++) {
+      if (!(twice ? cudnn_rounded_rule : cudnn_unnoted_rule)(&s->task, c.note_bits, truth->reference->random, &rule)) continue;
       if (cudnn_check(&s->bench, tried->graph, tried->plan, truth, rule, &verdict, error, error_size)) return -2;
-      if (verdict.right) {
-        snprintf(c.notes, sizeof c.notes, "error %.2g times a plain sum's bound: Winograd, not noted", verdict.plain_share);
-        c.note_bits |= 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD;
-      }
+      const char *what = twice ? "sums rounded before the epilogue" : "Winograd, not noted";
+      if (verdict.right) snprintf(c.notes, sizeof c.notes, "error %.2g times a plain sum's bound: %s", verdict.plain_share, what);
+      c.rounds_sums = twice, c.note_bits |= (unsigned)!twice << CUDNN_NUMERICAL_NOTE_WINOGRAD;
     }
     c.worst_share = verdict.worst_share, c.plain_share = verdict.plain_share;
     if (!verdict.right) {

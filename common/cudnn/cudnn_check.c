@@ -40,6 +40,13 @@ bool cudnn_unnoted_rule(const cudnn_task *task, unsigned notes, bool random, err
   return true;
 }
 
+bool cudnn_rounded_rule(const cudnn_task *task, unsigned notes, bool random, error_rule *rule) {
+  (void)notes;
+  if (task->dtype != DTYPE_FP16 || epilogue_empty(&task->epilogue)) return false;
+  rule->growth += (random ? 8 : 1) * UNIT_ROUNDOFF_FP16;
+  return true;
+}
+
 /* The same tensor in another layout. */
 static void change_layout(const conv_tensor *to, const conv_tensor *from) {
   const size_t bytes = dtype_bytes(to->dtype);

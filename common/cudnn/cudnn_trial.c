@@ -34,7 +34,8 @@ static cudaError_t check(void *context, int first, int count) {
   if (plan->layout != s->t->layout) return cudaSuccess;
   const cudnn_task task = {.problem = s->t->problem, .pass = s->t->pass, .dtype = s->t->dtype, .layout = s->t->layout, .epilogue = s->t->epilogue};
   error_rule rule = cudnn_rule(&task, plan->note_bits, s->reference.random);
-  if (turn->trial->after) rule.growth += (s->reference.random ? 8 : 1) * dtype_unit_roundoff(s->t->dtype); /* the sums are rounded once more on their way */
+  if (turn->trial->after || plan->rounds_sums)
+    rule.growth += (s->reference.random ? 8 : 1) * dtype_unit_roundoff(s->t->dtype); /* the sums are rounded once more on their way */
   conv_verdict verdict;
   const cudaError_t status = trial_judge(s, turn->trial->sets, first, COMPARE_BOUND, rule, NULL, &verdict);
   turn->wrong = !verdict.right;

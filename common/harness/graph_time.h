@@ -11,11 +11,12 @@ typedef struct graph_piece {
 } graph_piece;
 
 typedef struct graph_figures {
-  double us, min_us;  /* median and least of the whole graph, cold L2 */
-  double in_order_us; /* the same where each kernel waits for the one before it to end; 0: not asked for */
-  double apart_us;    /* the median of `apart`; 0: not asked for */
-  double cudnn_us;    /* the same by cuDNN, one operation after the other: each by its best plan, fused or with a pointwise kernel behind it; 0: none */
-  double floor_us;    /* of each operation by itself, added up: what is stored between them counts twice */
+  double us, min_us;                     /* median and least of the whole graph, cold L2 */
+  double in_order_us;                    /* the same where each kernel waits for the one before it to end; 0: not asked for */
+  double early_share, cudnn_early_share; /* as a contender's: of `us`, `cudnn_us` */
+  double apart_us;                       /* the median of `apart`; 0: not asked for */
+  double cudnn_us; /* the same by cuDNN, one operation after the other: each by its best plan, fused or with a pointwise kernel behind it; 0: none */
+  double floor_us; /* of each operation by itself, added up: what is stored between them counts twice */
   char cudnn_plans[GRAPH_OPERATIONS][80];
   int pieces;
   graph_piece piece[GRAPH_OPERATIONS];

@@ -66,7 +66,7 @@ static void write_row(FILE *file, char *const word[], int words, const conv_grap
   const time_t now = time(NULL);
   strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
   version_text(m->runtime_version, cuda), version_text(m->driver_version, driver);
-  fputs("gpu,driver,cuda,cudnn,date,chain,kernels,us,us_min,cudnn_us,cudnn_plans,floor_us\n", file);
+  fputs("gpu,driver,cuda,cudnn,date,chain,kernels,us,us_min,cudnn_us,cudnn_plans,floor_us,us_in_order,early_share,cudnn_early_share\n", file);
   csv_text(file, m->device.name);
   static char chain[GRAPH_OPERATIONS * 400]; /* a word that was parsed is shorter */
   for (int i = 0; i < words; i++) snprintf(chain + strlen(chain), sizeof chain - strlen(chain), "%s%s", i ? " " : "", word[i]);
@@ -77,7 +77,7 @@ static void write_row(FILE *file, char *const word[], int words, const conv_grap
     if (plan->kernel[i] || plan->chain[i]) fprintf(file, "%s%s", count++ ? " " : "", plan->kernel[i] ? plan->kernel[i]->name : plan->chain[i]->name);
   fprintf(file, ",%.3f,%.3f,%.3f,", f->us, f->min_us, f->cudnn_us);
   for (int i = 0; i < words && f->cudnn_us > 0; i++) fprintf(file, "%s%s", i ? " " : "", f->cudnn_plans[i]);
-  fprintf(file, ",%.3f\n", f->floor_us);
+  fprintf(file, ",%.3f,%.3f,%.2f,%.2f\n", f->floor_us, f->in_order_us, f->early_share, f->cudnn_early_share);
 }
 
 /* What is asked of a run. */
@@ -89,9 +89,9 @@ typedef struct request {
 } request;
 
 static int time_it(const conv_graph *g, const graph_plan *plan, const conv_graph *asked, const machine *m, double seconds, graph_figures *f) {
-  const cudaError_t status = graph_time(g, plan, asked, &(graph_timing){.cudnn = true, .seconds = seconds}, m, f);
+  const cudaError_t status = graph_time(g, plan, asked, &(graph_timing){.cudnn = true, .in_order = true, .seconds = seconds}, m, f);
   if (status) return fprintf(stderr, "timing: %s\n", cudaGetErrorString(status)), 1;
-  printf("all: %.1f us (min %.1f), floors of the operations %.1f us", f->us, f->min_us, f->floor_us);
+  printf("all: %.1f us (min %.1f; each kernel after the one before it %.1f), floors of the operations %.1f us", f->us, f->min_us, f->in_order_us, f->floor_us);
   if (f->cudnn_us > 0) {
     printf("; cuDNN %.1f us", f->cudnn_us);
     for (int i = 0; i < asked->operations; i++) printf("%s%s", i ? ", " : " (", f->cudnn_plans[i]);
