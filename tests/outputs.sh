@@ -209,7 +209,7 @@ others=$(grep -nE '\bfopen *\([^)]*"[wa]|\b(freopen|tmpfile|mkstemp|rename|renam
   grep -v '^common/files/output.c:')
 [ -z "$others" ]
 ok $? 'all that is written goes through common/files/output.c' || diag "$others"
-missing=$(grep -L 'output_start()' common/tools/*.c [0-9][0-9]_*/tools/*.c common/harness/step.c)
+missing=$(grep -L 'output_start()\|step_main(' common/tools/*.c [0-9][0-9]_*/tools/*.c common/harness/step.c)
 [ -z "$missing" ]
 ok $? 'and every program begins with output_start()' || diag "$missing"
 done_testing

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
@@ -28,12 +29,6 @@ static void close_text(void) {
   _exit(1);
 }
 
-void output_start(void) {
-  for (int fd = 0; fd <= 2; fd++)
-    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) _exit(1);
-  atexit(close_text);
-}
-
 /* ---------------------------------------------------------------- when the program dies */
 
 static const int deadly[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGABRT, SIGPIPE, SIGALRM, SIGTERM, SIGXCPU,
@@ -48,6 +43,35 @@ void output_remove_partial(void) {
 static void on_signal(int number) {
   output_remove_partial();
   raise(number); /* SA_RESETHAND: now it is deadly */
+}
+
+/* What a user or another program ends us by. A library that is loaded later may put its own handler in the place of ours, and NVIDIA's compilers do, two whose handlers call each other
+ * for ever. So all threads block these signals, and one waits for them. */
+static const int asked_for[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+static sigset_t awaited;
+
+static void *await(void *nothing) {
+  int number;
+  while (sigwait(&awaited, &number)) {}
+  output_remove_partial();
+  signal(number, SIG_DFL);
+  pthread_sigmask(SIG_UNBLOCK, &awaited, NULL);
+  raise(number);
+  return nothing;
+}
+
+void output_start(void) {
+  for (int fd = 0; fd <= 2; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) _exit(1);
+  atexit(close_text);
+  sigemptyset(&awaited);
+  for (int i = 0; i < 4; i++) {
+    struct sigaction now;
+    if (sigaction(asked_for[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL) sigaddset(&awaited, asked_for[i]); /* what nohup ignores stays ignored */
+  }
+  pthread_t thread;
+  pthread_sigmask(SIG_BLOCK, &awaited, NULL);
+  if (pthread_create(&thread, NULL, await, NULL) || pthread_detach(thread)) pthread_sigmask(SIG_UNBLOCK, &awaited, NULL);
 }
 
 static void watch(void) {
