@@ -19,7 +19,7 @@ typedef struct their_graph {
   their_operation operation[GRAPH_OPERATIONS];
 } their_graph;
 
-/* Finds and chooses plans for every operation of g, by their times one by one, on buffers that hold data of all of g's tensors. seconds: of a search; 0: 10. Returns 0; 1:
+/* Finds and chooses plans for every operation of g, by their times one by one with a cold cache, on buffers that hold data of all of g's tensors and, where these are too few, more of each operation's own. seconds: of a search; 0: 10. Returns 0; 1:
  * cuDNN has none, and `note` says so; -1: a CUDA error. Close it either way. */
 int their_graph_open(their_graph *t, const conv_graph *g, const buffer_sets *sets, double seconds, const machine *m, char note[GRAPH_ERROR]);
 void their_graph_close(their_graph *t);
