@@ -70,8 +70,12 @@ void output_start(void) {
     if (sigaction(asked_for[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL) sigaddset(&awaited, asked_for[i]); /* what nohup ignores stays ignored */
   }
   pthread_t thread;
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 64 << 10);
   pthread_sigmask(SIG_BLOCK, &awaited, NULL);
-  if (pthread_create(&thread, NULL, await, NULL) || pthread_detach(thread)) pthread_sigmask(SIG_UNBLOCK, &awaited, NULL);
+  if (pthread_create(&thread, &small, await, NULL) || pthread_detach(thread)) pthread_sigmask(SIG_UNBLOCK, &awaited, NULL);
+  pthread_attr_destroy(&small);
 }
 
 static void watch(void) {
