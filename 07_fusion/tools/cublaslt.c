@@ -3,7 +3,7 @@
  *
  *   make cublaslt SHAPE=mb32ic256ih56oc64oh56kh1 ARGS='--fuse bias,relu'
  *
- * All options are step 07's (make help-07). */
+ * All options are step 07's (make run-07 ARGS=--help). */
 #include <stdio.h>
 
 #include "common/harness/step.h"
@@ -200,7 +200,10 @@ static const char *plan_product(const conv_operation *o, const conv_device *devi
     conv_buffers b = {.x = random_halves(pixels * p->C), .w = random_halves((int64_t)p->K * p->C), .y = random_halves(pixels * p->K)};
     void *residual = e->residual ? random_halves(pixels * p->K) : NULL;
     b.residual = residual;
-    if (b.x && b.w && b.y && (residual || !e->residual) && !describe(o, &m)) count = search(&m, &b, device, &best), forget(&m);
+    if (b.x && b.w && b.y && (residual || !e->residual)) {
+      if (!describe(o, &m)) count = search(&m, &b, device, &best);
+      forget(&m);
+    }
     cudaFree(b.x), cudaFree(b.w), cudaFree(b.y), cudaFree(residual);
   }
   if (count == 0) return "cuBLASLt proposes nothing that runs, or no memory to find out";
