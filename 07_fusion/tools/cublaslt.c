@@ -23,13 +23,14 @@ int main(void) {
 
 #include <cublasLt.h>
 #include <dlfcn.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/conv/bound.h"
-#include "common/conv/half.h"
+#include "common/conv/gpu.h"
+#include "common/harness/buffers.h"
+#include "common/harness/library.h"
 #include "common/harness/plan.h"
 
 /* ---------------------------------------------------------------- the library */
@@ -54,13 +55,7 @@ enum { WORKSPACE = 64 << 20, MOST_BIAS = 1 << 16, ASKED = 64, ROUNDS = 5, FINAL_
 
 /* On the loader's path, or in the CUDA toolkit. Returns NULL, or what is missing. */
 static const char *load(void) {
-  const char *const roots[] = {NULL, getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
-  char path[PATH_MAX];
-  void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  for (int i = 1; i < 4 && !library; i++) {
-    snprintf(path, sizeof path, "%s/lib64/" LIBRARY, roots[i] ? roots[i] : "");
-    if (roots[i]) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  }
+  void *library = library_open(LIBRARY);
   if (!library) return LIBRARY " was not found on the loader's path or in the CUDA toolkit ($CUDA_HOME can name its folder)";
 #define BIND(name) \
   if (!(*(void **)&lt.name = dlsym(library, "cublasLt" #name))) return "its library has no cublasLt" #name;
@@ -165,26 +160,26 @@ static int search(const product *m, const conv_buffers *b, const conv_device *de
 
 /* ---------------------------------------------------------------- as a kernel */
 
-/* Random numbers to search on, on the device: sums of four bytes look normal enough. */
-static void *random_halves(int64_t count) {
-  uint16_t *host = malloc((size_t)count * sizeof *host);
-  void *device = NULL;
-  uint64_t state = 1;
-  for (int64_t i = 0; host && i < count; i++) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    const int sum = (int)(state >> 56) + (int)(state >> 48 & 255) + (int)(state >> 40 & 255) + (int)(state >> 32 & 255);
-    host[i] = half_from_float((float)(sum - 510) / 148);
+/* A set of random numbers to search on. */
+static cudaError_t random_set(const conv_operation *o, buffer_sets *one) {
+  conv_tensor shape[3];
+  for (int role = 0; role < 3; role++) shape[role] = operation_tensor(&o->problem, o->pass, &o->epilogue, (tensor_role)role, DTYPE_FP16, LAYOUT_NHWC);
+  epilogue_data fused = epilogue_describe(&o->epilogue, &shape[TENSOR_Y]);
+  *one = buffer_sets_plan_fused(ON_GPU, shape, &fused, 0);
+  cudaError_t status = buffer_sets_alloc(one, 1);
+  conv_tensor *const filled[] = {&shape[TENSOR_X], &shape[TENSOR_W], o->epilogue.residual ? &fused.residual : NULL};
+  const int part[] = {TENSOR_X, TENSOR_W, PART_RESIDUAL};
+  for (int i = 0; i < 3 && !status; i++) {
+    if (!filled[i]) continue;
+    filled[i]->data = buffer_address(one, 0, part[i]);
+    status = gpu_fill(filled[i], (conv_source){.seed = (uint64_t)i + 1});
   }
-  if (host && !cudaMalloc(&device, (size_t)count * sizeof *host)) cudaMemcpy(device, host, (size_t)count * sizeof *host, cudaMemcpyHostToDevice);
-  free(host);
-  cudaGetLastError();
-  return device;
+  return status;
 }
 
 static const char *plan_product(const conv_operation *o, const conv_device *device, conv_plan *plan) {
   const conv_problem *p = &o->problem;
   const conv_epilogue *e = &o->epilogue;
-  const int64_t pixels = (int64_t)p->N * p->P * p->Q;
   if (p->R != 1 || p->S != 1 || p->stride_h != 1 || p->stride_w != 1 || p->P != p->H || p->Q != p->W || p->groups > 1) return "no product of matrices";
   if (e->scale || e->fp32 || (e->activation != ACTIVATION_NONE && e->activation != ACTIVATION_RELU)) return "an epilogue that cuBLASLt has not";
   if (p->K > MOST_BIAS) return "more filters than there is room for";
@@ -197,14 +192,13 @@ static const char *plan_product(const conv_operation *o, const conv_device *devi
   product m;
   if (memcmp(&last, o, sizeof last) != 0) {
     last = *o, count = 0;
-    conv_buffers b = {.x = random_halves(pixels * p->C), .w = random_halves((int64_t)p->K * p->C), .y = random_halves(pixels * p->K)};
-    void *residual = e->residual ? random_halves(pixels * p->K) : NULL;
-    b.residual = residual;
-    if (b.x && b.w && b.y && (residual || !e->residual)) {
+    buffer_sets one;
+    if (!random_set(o, &one)) {
+      const conv_buffers b = buffer_view(&one, 0);
       if (!describe(o, &m)) count = search(&m, &b, device, &best);
       forget(&m);
     }
-    cudaFree(b.x), cudaFree(b.w), cudaFree(b.y), cudaFree(residual);
+    buffer_sets_free(&one);
   }
   if (count == 0) return "cuBLASLt proposes nothing that runs, or no memory to find out";
   memcpy(plan->data, &best.found.algo, sizeof best.found.algo);
@@ -212,23 +206,12 @@ static const char *plan_product(const conv_operation *o, const conv_device *devi
   return NULL;
 }
 
-/* Outside of graphs the bias is made halves anew, for it may be another: its values are halves already. */
-static cudaError_t halve_bias(const conv_operation *o, const float *bias) {
-  const size_t count = (size_t)o->problem.K;
-  float *values = malloc(count * sizeof *values);
-  uint16_t *halves = malloc(count * sizeof *halves);
-  cudaError_t status = values && halves ? cudaMemcpy(values, bias, count * sizeof *values, cudaMemcpyDeviceToHost) : cudaErrorMemoryAllocation;
-  for (size_t i = 0; i < count && !status; i++) halves[i] = half_from_float(values[i]);
-  if (!status) status = cudaMemcpy(lt.halves, halves, count * sizeof *halves, cudaMemcpyHostToDevice);
-  free(values), free(halves);
-  return status;
-}
-
+/* Outside of graphs the bias is made halves anew, for it may be another. */
 static cudaError_t launch_product(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
   const conv_operation *o = &plan->operation;
   enum cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   cudaError_t status = cudaStreamIsCapturing(stream, &capturing);
-  if (!status && o->epilogue.bias && capturing == cudaStreamCaptureStatusNone) status = halve_bias(o, b->bias);
+  if (!status && o->epilogue.bias && capturing == cudaStreamCaptureStatusNone) status = buffer_halves(lt.halves, b->bias, (size_t)o->problem.K);
   if (status) return status;
   cublasLtMatmulAlgo_t way;
   memcpy(&way, plan->data, sizeof way);

@@ -3,6 +3,7 @@
 
 #ifdef HAVE_CUDNN
 #include "common/cudnn/cudnn_watch.h"
+#include "common/harness/buffers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,19 +15,12 @@ static const double loading_us = 1e6; /* nor does loading a plan's kernels */
 static const double most_running = 60,
                     most_building = 240; /* seconds, of a plan's samples, and of plans built side by side, of which some take 20: longer, it does not end */
 
-/* The bias as fp16. The harness's is a half already where tensors are: nothing is lost. */
+/* The bias as fp16. */
 static cudaError_t halve_bias(cudnn_bench *b) {
   const int channels =
       operation_tensor(b->task->problem, b->task->pass, &b->task->epilogue, pass_output(b->task->pass), b->task->dtype, b->task->layout).dim[1];
-  float *bias = malloc((size_t)channels * sizeof *bias);
-  uint16_t *halves = malloc((size_t)channels * sizeof *halves);
-  cudaError_t status = bias && halves ? cudaMalloc(&b->halves, (size_t)channels * sizeof *halves) : cudaErrorMemoryAllocation;
-  if (!status) status = cudaMemcpy(bias, b->views[0].bias, (size_t)channels * sizeof *bias, cudaMemcpyDeviceToHost);
-  for (int i = 0; i < channels && !status; i++) halves[i] = half_from_float(bias[i]);
-  if (!status) status = cudaMemcpy(b->halves, halves, (size_t)channels * sizeof *halves, cudaMemcpyHostToDevice);
-  free(bias);
-  free(halves);
-  return status;
+  const cudaError_t status = cudaMalloc(&b->halves, (size_t)channels * sizeof(uint16_t));
+  return status ? status : buffer_halves(b->halves, b->views[0].bias, (size_t)channels);
 }
 
 int bench_open(cudnn_bench *b, const cudnn_task *task, const conv_buffers *views, int sets, char *error, size_t error_size) {

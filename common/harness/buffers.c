@@ -176,3 +176,14 @@ cudaError_t buffer_check(const buffer_sets *sets, int set, int part, bool *damag
       if (band[i] != intact[i]) *damaged = true, *where = i;
   return cudaSuccess;
 }
+
+cudaError_t buffer_halves(void *halves, const float *floats, size_t count) {
+  float *values = malloc(count * sizeof *values);
+  uint16_t *rounded = malloc(count * sizeof *rounded);
+  cudaError_t status = values && rounded ? cudaMemcpy(values, floats, count * sizeof *values, cudaMemcpyDeviceToHost) : cudaErrorMemoryAllocation;
+  for (size_t i = 0; i < count && !status; i++) rounded[i] = half_from_float(values[i]);
+  if (!status) status = cudaMemcpy(halves, rounded, count * sizeof *rounded, cudaMemcpyHostToDevice);
+  free(values);
+  free(rounded);
+  return status;
+}

@@ -38,6 +38,9 @@ cudaError_t buffer_replicate(const buffer_sets *sets);                          
 cudaError_t buffer_download(const buffer_sets *sets, int set, int part, void *host);
 cudaError_t buffer_poison(const buffer_sets *sets, int set, int part); /* NaN in every type: 0xFF bytes */
 
+/* `count` floats of the device as halves there, for libraries that want a bias so. The harness's is a half already where tensors are: nothing is lost. */
+cudaError_t buffer_halves(void *halves, const float *floats, size_t count);
+
 /* Where a part of a set begins; NULL if it has 0 bytes. */
 void *buffer_address(const buffer_sets *sets, int set, int part);
 

@@ -2,13 +2,13 @@
 #pragma once
 #include <cublas_v2.h>
 #include <dlfcn.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "05_im2col_gemm/im2col.h"
 #include "common/conv/reference.h"
 #include "common/harness/buffers.h"
+#include "common/harness/library.h"
 #include "common/harness/machine.h"
 #include "common/harness/plan.h"
 
@@ -32,14 +32,7 @@ static struct {
 
 /* On the loader's path, or in the CUDA toolkit. Returns NULL, or what is missing. */
 static const char *load_cublas(void) {
-  const char *const roots[] = {NULL, getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
-  char path[PATH_MAX];
-  void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  for (int i = 1; i < 4 && !library; i++)
-    for (int lib = 0; lib < 2 && !library && roots[i]; lib++) {
-      snprintf(path, sizeof path, "%s/%s/" LIBRARY, roots[i], lib ? "lib" : "lib64");
-      library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    }
+  void *library = library_open(LIBRARY);
   if (!library) return "no cuBLAS: " LIBRARY " was not found on the loader's path or in the CUDA toolkit ($CUDA_HOME can name its folder)";
 #define BIND(name) \
   if (!(*(void **)&cublas.p_##name = dlsym(library, #name))) return "no cuBLAS: its library has no " #name;
