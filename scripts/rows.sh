@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The runs behind the tables of steps 06 and 07, and step 05 on other networks: a name is a file in docs/results/<gpu>/, made on a GPU with cuDNN beside every row. Everything is verified in the run that
-# times it. Rows go to build/rows/NAME.csv; a figure of ours is the median of three such runs.
+# times it. Rows go to build/rows/NAME.csv. Another run of the same is in docs/results/<gpu>/, of three of them: epilogue-again, blocks-again, network-again.
 # usage: scripts/rows.sh [--list] NAME...      after make BACKEND=cuda all
 set -u
 build=build/cuda
@@ -19,6 +19,8 @@ dense-06 | 06 | --suite held_out --dtype fp16 --pass fprop --kernel auto
 choice-06 | 06 | --suite held_out --dtype fp16 --pass fprop
 choice-06 | 06 | --suite vgg16 --batch 64 --pass fprop
 choice-06 | 06 | --suite DEEPLAB --batch 16 --pass fprop
+ladder-06 | 06 | --shape mb64ic256ih56oc256oh56kh3ph1n"ladder" --pass fprop --kernel 06a,06b,06c,06d,06e,06f,06h,06i
+ladder-06 | 06 | --shape mb16ic64ih56oc128oh56kh3ph1n"readme" --pass fprop --kernel 06a,06b,06c,06d,06e,06f,06h,06i
 fused-06 | 06 | --suite resnet50 --batch 32 --pass fprop --kernel auto --cudnn-fused --search-seconds 3
 backward-06 | 06 | --suite resnet50 --batch 32 --pass dgrad --kernel auto
 backward-06 | 06 | --suite resnet50 --batch 256 --pass dgrad --kernel auto
@@ -79,8 +81,8 @@ groups-06 | 06 | --suite GROUPS --batch 64 --kernel auto
 groups-06 | 06 | --suite GROUPS --batch 16 --kernel auto
 epilogue-scaled | 07 | --suite EXPANDED --batch 32 --pass fprop --kernel auto --fuse scale,bias,residual,relu
 epilogue-scaled | 07 | --suite OTHERS --batch 32 --pass fprop --kernel auto --fuse scale,bias,relu
-epilogue-scaled | 07 | --suite SHORTCUTS --batch 32 --pass fprop --kernel auto --fuse scale,bias,relu
-epilogue-scaled | 07 | --suite SHORTCUTS --batch 256 --pass fprop --kernel auto --fuse scale,bias,relu
+epilogue-scaled | 07 | --suite SHORTCUTS --batch 32 --pass fprop --kernel auto --fuse scale,bias
+epilogue-scaled | 07 | --suite SHORTCUTS --batch 256 --pass fprop --kernel auto --fuse scale,bias
 epilogue-scaled | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fuse scale,bias,residual,relu
 epilogue-scaled | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse scale,bias,relu
 epilogue-07 | 07 | --suite EXPANDED --batch 32 --pass fprop --kernel auto --fuse bias,residual,relu --search-seconds 4
@@ -113,7 +115,6 @@ blocks-07 | tools/graph | --dtype fp16 --seconds 8 mb32ic64ih56oc128oh28kh3sh2ph
 blocks-07 | tools/graph | --dtype fp16 --seconds 8 mb32ic128ih28oc256oh14kh3sh2ph1+bias+relu mb32ic128ih28oc256oh14kh1sh2+bias+from=0 mb32ic256ih14oc256kh3ph1+from=1+bias+residual=2+relu
 blocks-07 | tools/graph | --dtype fp16 --seconds 8 mb32ic256ih14oc512oh7kh3sh2ph1+bias+relu mb32ic256ih14oc512oh7kh1sh2+bias+from=0 mb32ic512ih7oc512kh3ph1+from=1+bias+residual=2+relu
 fusion-folded | tools/fusion | --seconds 3 --images 32,256 --list FOLDED
-fusion-folded | tools/fusion | --seconds 2 --images 64 --list SEPARABLE
 network-scaled | tools/network | --batch 1 --seconds 2
 network-scaled | tools/network | --batch 32 --seconds 2
 network-scaled | tools/network | --batch 256 --seconds 2
