@@ -228,11 +228,12 @@ static const char *plan_stem(const conv_chain *chain, const conv_device *device,
   if (why) return why;
   if (t->steps.in.fold > 1) return "an odd stride";
   if (p->K > WGMMA_M) return "more than 64 filters";
-  if (p->Q > instances[sizeof instances / sizeof *instances - 1].n) return "more than 160 columns";
+  const int columns = 2 * pool->Q > p->Q ? 2 * pool->Q : p->Q; /* the last window may begin with the last column */
+  if (columns > instances[sizeof instances / sizeof *instances - 1].n) return "more than 160 columns, or 80 pooled";
   t->steps.of_row = (t->steps.in.pairs + 1) / 2;
   if ((int64_t)p->R * t->steps.of_row > MOST_STEPS) return "filters of more than 128 pairs of pixels";
   mine->row = instances;
-  while (mine->row->n < p->Q) mine->row++;
+  while (mine->row->n < columns) mine->row++;
   t->steps.steps = p->R * t->steps.of_row, t->steps.by_k = divisor_of(p->K);
   t->rows = pool->P, t->columns = pool->Q;
   const int n = mine->row->n;

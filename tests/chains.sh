@@ -50,6 +50,9 @@ chain 07h 'negative maxima, odd sizes, 24 filters' mb2ic3ih31iw32oc24oh15ow16kh3
 chain 07h 'stride 4: two planes; one image' mb1ic4ih44oc16oh11kh4sh4+bias pool:g16mb1ic16ih11oc16oh6kh3sh2ph1
 chain 07h 'an odd number of columns, rows below the image' mb2ic3ih12iw106oc64oh6ow53kh7kw7sh2sw2ph3pw3+bias pool:g64mb2ic64ih6iw53oc64oh3ow27kh3kw3sh2sw2ph1pw1
 chain 07h 'windows past the last row and column' mb1ic3ih8iw208oc64oh4ow104kh3kw3sh2sw2ph1pw1 pool:g64mb1ic64ih4iw104oc64oh3ow53kh3kw3sh2sw2ph1pw1
+chain 07h 'a window that begins with the last of 16 columns' mb1ic3ih32oc64oh16kh7sh2ph3+bias pool:g64mb1ic64ih16oc64oh9kh3sh2ph1
+chain 07h '... of 56' mb2ic3ih8iw112oc64oh4ow56kh3kw3sh2sw2ph1pw1+bias+relu pool:g64mb2ic64ih4iw56oc64oh3ow29kh3kw3sh2sw2ph1pw1
+chain 07h '... of 112, the first layer of ResNet-50' mb1ic3ih16iw224oc64oh8ow112kh7kw7sh2sw2ph3pw3+bias+relu pool:g64mb1ic64ih8iw112oc64oh5ow57kh3kw3sh2sw2ph1pw1
 chain 07h 'wide rows, 40 filters' mb1ic3ih8iw312oc40oh4ow156kh3kw3sh2sw2ph1pw1+relu pool:g40mb1ic40ih4iw156oc40oh2ow78kh3kw3sh2sw2ph1pw1
 # bottleneck WHAT C H W BETWEEN BETWEEN K N: 07e on such layers, with an epilogue for each in the arguments behind
 bottleneck() {

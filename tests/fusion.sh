@@ -31,6 +31,9 @@ ok $? 'the list'
 ok $? '... every chain, three times, or with its own number of images'
 [ "$(grep -c '  \(yes\|no\)  *mb' "$out")" -ge 60 ]
 ok $? '... at least 60 points'
+printf '%s\n' 'g16mb2ic16ih9oc16kh3ph1 mb2ic16ih9oc8kh1' >"$rows"
+"$fusion" --list "$rows" >"$out" 2>&1 && [ "$(grep -c 'g16mb2ic16' "$out")" -eq 1 ]
+ok $? 'a line that begins with groups may say itself how many images' || diag "$(cat "$out")"
 refused() { # LINE ARGUMENTS...
   local want=$1 status
   shift

@@ -172,8 +172,8 @@ static int measure(session *s, const conv_graph *asked, point *at) {
     const graph_timing how = {.apart = &(graph_apart){&apart, &apart_plan}, .cudnn = s->cudnn, .in_order = true, .seconds = s->seconds};
     const cudaError_t failure = graph_time(&g, &plan, asked, &how, &s->m, &f);
     if (failure) status = (fprintf(stderr, "%s: %s\n", at->text, cudaGetErrorString(failure)), 1);
-    if (!status && strstr(f.note, "other bits")) status = (printf("%s: %s\n", at->text, f.note), 1);
-    else if (*f.note) printf("%s: %s\n", at->text, f.note);
+    if (*f.note) printf("%s: %s\n", at->text, f.note);
+    if (f.differs) status = 1;
     at->us = f.us, at->cudnn_us = f.cudnn_us, at->in_order_us = f.in_order_us, at->early_share = f.early_share, at->cudnn_early_share = f.cudnn_early_share;
     *(s->bare ? &at->bare_us : &at->apart_us) = f.apart_us;
   }
@@ -213,6 +213,13 @@ static int with_images(const char *where, const char *word, int images, char tex
   return fprintf(stderr, "%sexpected an operation of less than %d characters, got \"%.60s...\"\n", where, MOST_TEXT, word), 2;
 }
 
+/* Does an operation say itself how many images it has? */
+static bool says_images(const char *word) {
+  if (strncmp(word, "pool:", 5) == 0) word += 5;
+  if (*word == 'g') word += 1 + strspn(word + 1, "0123456789");
+  return strncmp(word, "mb", 2) == 0;
+}
+
 /* "1,32,256". Returns 0, or 2 after a line. */
 static int parse_images(const char *text, session *s) {
   const char *at = text;
@@ -247,7 +254,7 @@ static int examine_list(session *s, const char *path) {
       if (words < WORDS) word[words++] = w;
       else status = (fprintf(stderr, "%sexpected at most %d operations, got \"%.60s\" after them\n", where, WORDS, w), 2);
     chains += words > 0;
-    const bool own = words > 0 && strncmp(word[0], "mb", 2) == 0; /* it says itself how many images */
+    const bool own = words > 0 && says_images(word[0]);
     if (own && !status) status = examine(s, where, words, word);
     for (int i = 0; words > 0 && !own && i < s->image_counts && !status; i++) {
       char *each[WORDS];

@@ -175,13 +175,13 @@ static int choose_on(their_graph *t, int i, const cold_sets *sets, double second
   contender turn[2 * (CUDNN_BEST + 1)] = {0};
   char why[GRAPH_ERROR];
   const int fused = open_plans(t, i, sets, false, NULL, seconds, m, &o->fused, why);
-  if (fused < 0) return -1;
+  if (fused < 0) return snprintf(note, GRAPH_ERROR, "%s", why), -1;
   int count = fused ? 0 : add_candidates(t, i, sets, &o->fused, false, c, turn);
   const conv_operation alone = epilogue_alone(what);
   if (!epilogue_empty(&what->epilogue)) o->after = own_kernel(t->g, &alone, &m->device, &o->after_plan);
   if (o->after) {
     const int bare = open_plans(t, i, sets, true, NULL, seconds, m, &o->bare, why);
-    if (bare < 0) return -1;
+    if (bare < 0) return snprintf(note, GRAPH_ERROR, "%s", why), -1;
     if (!bare) count += add_candidates(t, i, sets, &o->bare, true, c + count, turn + count);
   }
   if (count == 0) return snprintf(note, GRAPH_ERROR, "%s", why), 1;

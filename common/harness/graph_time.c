@@ -119,8 +119,8 @@ cudaError_t graph_time(const conv_graph *g, const graph_plan *plan, const conv_g
   if (how->in_order) turn[turns++] = (contender){.enqueue = enqueue_ours, .poison = poison_ours, .check = check_ours, .context = &own[2], .in_order = true};
   if (!none) turn[turns++] = (contender){.enqueue = their_graph_enqueue, .poison = nothing, .check = not_checked, .context = &t};
   if (!status) status = time_in_turns(turn, turns, ON_GPU, sets.count, m);
-  if (!status && (own[0].differs || own[1].differs || own[2].differs))
-    snprintf(f->note, sizeof f->note, "the last timed run left other bits than the verified one");
+  f->differs = !status && (own[0].differs || own[1].differs || own[2].differs);
+  if (f->differs) snprintf(f->note, sizeof f->note, "the last timed run left other bits than the verified one");
   if (!status && !timing_is_cold(touched, sets.count, m->device.l2_bytes) && !*f->note)
     snprintf(f->note, sizeof f->note, "%d buffer sets: not enough to keep the cache cold", sets.count);
   f->us = turn[0].median_us, f->min_us = turn[0].min_us, f->early_share = turn[0].early_share;

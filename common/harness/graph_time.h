@@ -20,7 +20,8 @@ typedef struct graph_figures {
   char cudnn_plans[GRAPH_OPERATIONS][80];
   int pieces;
   graph_piece piece[GRAPH_OPERATIONS];
-  char note[GRAPH_ERROR]; /* why there are no figures of cuDNN's */
+  bool differs;           /* the last timed run of a kernel of ours left other bits than the verified one */
+  char note[GRAPH_ERROR]; /* why there are no figures of cuDNN's, or what else a reader of them should know */
 } graph_figures;
 
 /* The same graph by other kernels, verified on the same inputs. */
