@@ -23,14 +23,18 @@
 
 static constexpr int WORKERS = 12 /* warps that make operands */, TAP = WGMMA_M * ROW;
 static constexpr int TASKS = BK / SIDE /* of a chunk */, AHEAD = WORKERS / TASKS /* steps from a worker's task to its next */;
-static constexpr int OPERAND = PIXELS * ROW, OPERANDS = 4, MOST_STAGES = 2 * AHEAD, MOST_OF_FILTERS = 16, MOST_FILTERS = 384;
+static constexpr int OPERAND = PIXELS * ROW, MOST_STAGES = 2 * AHEAD, MOST_OF_FILTERS = 16, MOST_FILTERS = 384;
 
 /* Threads, with so many warpgroups that multiply. */
 static __host__ __device__ constexpr int threads(int multipliers) { return (1 + multipliers) * THREADS + WORKERS * 32; }
 
-static_assert(AHEAD * TASKS == WORKERS && AHEAD < OPERANDS, "");
+/* Of a block, for so many warpgroups that multiply. */
+static __host__ __device__ constexpr int operands_of(int multipliers) { return multipliers == 2 ? 2 * AHEAD : 4; }
+
+static_assert(AHEAD * TASKS == WORKERS && AHEAD < operands_of(1), "");
 /* A worker asks a barrier for the parity of a round, so it must know that the round before is over. A stage of x was its own in that round, if there are AHEAD stages or twice as many (copies may
- * come in another order than they were asked for). An operand's round before is: it waited for the operand AHEAD steps earlier, and operands are given back in order. */
+ * come in another order than they were asked for). An operand's round before is: it waited for the operand AHEAD steps earlier, and operands are given back in order. By two multipliers they
+ * are not; but of 2 AHEAD operands it waited for the same one in that round. */
 
 /* A tile: rows x columns pixels of an image and a part of the filters; its halo tile has wide x high pixels. */
 typedef struct tile_cut {
@@ -65,6 +69,7 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
     separable_kernel(conv_problem p, int filters, tile_cut t, finish first, finish second, const __half *__restrict__ w,
                      const __grid_constant__ CUtensorMap halos, const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap residuals,
                      const __grid_constant__ CUtensorMap results) {
+  constexpr int OPERANDS = operands_of(TURNS);
   extern __shared__ __align__(1024) unsigned char shared[]; /* operands, a box for each 64 filters of each multiplier, filters, x, the table */
   __shared__ unsigned long long barriers[2 * (MOST_STAGES + MOST_OF_FILTERS + OPERANDS + TURNS) + 1];
   const int role = uniform(threadIdx.x / THREADS), of_boxes = OPERANDS * OPERAND, of_w = of_boxes + TURNS * M * OPERAND, of_x = of_w + t.of_filters * M * TAP;
@@ -215,7 +220,7 @@ static int64_t try_tiles(const conv_problem *p, int filters, int columns, int m,
   t->stage = (t->wide * t->high * ROW + 1023) / 1024 * 1024;
   const int chunks = ceil_of(p->C, BK), parts = ceil_of(filters, m * WGMMA_M);
   t->parts = divisor_of(parts), t->chunks = divisor_of(chunks);
-  const int64_t others = (OPERANDS + multipliers_of(t, m) * m) * OPERAND + (int64_t)TABLE * p->C;
+  const int64_t others = (operands_of(multipliers_of(t, m)) + multipliers_of(t, m) * m) * OPERAND + (int64_t)TABLE * p->C;
   room -= others;
   t->resident = chunks <= MOST_OF_FILTERS && chunks * m * TAP + 3 * t->stage <= room; /* and there is room for x */
   t->of_filters = t->resident ? chunks : 2;
