@@ -64,12 +64,11 @@ static __device__ __forceinline__ void put_boxes(const float (&sum)[M][PIXELS / 
 }
 
 /* M: times 64 filters of a tile. TURNS: warpgroups that multiply, a tile each in turn; two, where tiles have one chunk. COLUMNS: of a tile. */
-template <int M, int STRIDE, int TURNS, int COLUMNS>
+template <int M, int STRIDE, int TURNS, int COLUMNS, int OPERANDS = operands_of(TURNS)>
 __global__ void __launch_bounds__(threads(TURNS), 1)
     separable_kernel(conv_problem p, int filters, tile_cut t, finish first, finish second, const __half *__restrict__ w,
                      const __grid_constant__ CUtensorMap halos, const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap residuals,
                      const __grid_constant__ CUtensorMap results) {
-  constexpr int OPERANDS = operands_of(TURNS);
   extern __shared__ __align__(1024) unsigned char shared[]; /* operands, a box for each 64 filters of each multiplier, filters, x, the table */
   __shared__ unsigned long long barriers[2 * (MOST_STAGES + MOST_OF_FILTERS + OPERANDS + TURNS) + 1];
   const int role = uniform(threadIdx.x / THREADS), of_boxes = OPERANDS * OPERAND, of_w = of_boxes + TURNS * M * OPERAND, of_x = of_w + t.of_filters * M * TAP;
