@@ -23,7 +23,7 @@ enum { THREADS = 128, COLS = 4 };
 
 static __host__ __device__ constexpr int resident_blocks(int size) { return size == 3 ? 5 : size == 5 ? 3 : 2; }
 
-/* Rows of pixels on their way to a thread. A multiprocessor needs some 30 KB on their way (docs/gpu.md, waiting): 640 threads of a 3x3 filter have 24 bytes
+/* Rows of pixels on their way to a thread. A multiprocessor needs some 30 KB on their way (docs/gpu_speed.md, waiting): 640 threads of a 3x3 filter have 24 bytes
  * each in a row, three rows are 46 KB. */
 static __host__ __device__ constexpr int rows_ahead(int size, int stride) { return stride == 2 ? 2 : size == 3 ? 3 : 2; }
 

@@ -17,7 +17,7 @@
 enum { THREADS = 128, COLS = 4 };
 
 static __host__ __device__ constexpr int resident_blocks(int size) { return size == 3 ? 5 : size == 5 ? 3 : 2; }
-/* Rows of dy on their way: as in 04g. */
+/* Rows of dy on their way. */
 static __host__ __device__ constexpr int rows_ahead(int size, int stride) { return size == 3 ? (stride == 2 ? 4 : 3) : 2; }
 
 /* A thread: `strip` rows (a multiple of STRIDE) of COLS columns of two channels of dx. */

@@ -52,7 +52,7 @@ static __device__ __forceinline__ void read_operands(operands &o, const float *a
 
 /* sum += filter x pixel. There and back: from one FMA to the next either the pixel's or the filter's register stays, and the hardware keeps a register
  * that the next instruction reads again in the same place. Of the others as many must come from the even bank of registers as from the odd one, over
- * any two FMAs, or they wait (docs/gpu.md). The assembler chooses the registers, and mixes the FMAs a little; by columns it chose better than by rows. */
+ * any two FMAs, or they wait (docs/gpu_speed.md). The assembler chooses the registers, and mixes the FMAs a little; by columns it chose better than by rows. */
 static __device__ __forceinline__ void add_products(float (&sum)[TM][TN], const operands &o) {
 #pragma unroll
   for (int t = 0; t < TM * TN; t++) {

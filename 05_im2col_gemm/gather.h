@@ -1,4 +1,4 @@
-/* Windows looked up in a table: how the products of windows and filters (05e, 05f, 05g) know what to copy. From 05d, unchanged, but gather_skip().
+/* Windows looked up in a table: how the products of windows and filters (05e, 05f, 05g) know what to copy. From 05d, with gather_skip() and two pixels a thread for tiles of 32 rows.
  *
  * The reduction counts c, r, s. After PERIOD channels, R * S times BK elements, the taps repeat: a table of these PERIOD * R * S elements in shared memory
  * holds how far each lies from its window's first pixel, and its filter row and column as bits. A thread copies for one and the same pixel all the time; it

@@ -8,7 +8,7 @@
  *           14 x 14 outputs a tenth of that is lost again, with shorter tiles; of 7 x 7 too, or a quarter if few images leave no choice. Where C and K are
  *           128 and more, five to seven tenths of the time is multiply_kernel's, of whose instructions nearly nine tenths are FMAs. The rest is memory's: U,
  *           V and M are written and read once, and all three may be larger than the L2 cache: U at 512 x 512 filters, V and M at 64 images.
- * Price:    powers of 2 grow large, sixths are not exact in binary: the error is up to 30 times that of a plain sum, and integers do not stay integers. It
+ * Price:    powers of 2 grow large, sixths are not exact in binary: the bound is 12 times a plain sum's at 64 channels, and integers do not stay integers. It
  *           is verified by its error bound alone.
  * Sizes:    as 05l. */
 #include "05_im2col_gemm/winograd.cuh"

@@ -15,7 +15,7 @@
  *           V are 58, 29, 16 and 8 MB, sums of tiles and of parts 14, 15, 9 and 38.
  * Taps:     with 512 channels taps_kernel was bound by its own instructions, most of which are the same whatever a thread adds up. So there a thread has two neighbouring channels;
  *           expected 5 us less of 54.
- * Price:    as in 05m sixths are not exact in binary, and powers of 2 grow large: the error is up to 24 times that of a plain sum.
+ * Price:    as in 05m sixths are not exact in binary, and powers of 2 grow large: the bound is some six times a plain sum's.
  * Sizes:    3x3, stride 1, no dilation; any padding, groups.
  * Passes:   wgrad. Layout: NCHW, filters KCRS, fp32. */
 #include <cuda_pipeline.h>

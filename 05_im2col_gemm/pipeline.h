@@ -1,5 +1,5 @@
-/* The pipeline of 05e for products that follow: its copies, and its main loop, over the stages. From 05e, unchanged but that the loop has its callers say what is
- * copied when. */
+/* The pipeline of 05e for products that follow: its copies, and its main loop, over the stages. From 05e; the loop has its callers say what is
+ * copied when, rows are copied earlier, and with tiles of 32 rows a thread has two pixels. */
 #pragma once
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>

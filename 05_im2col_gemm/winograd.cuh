@@ -10,7 +10,7 @@
  *
  * 14 outputs are no multiple of 4, and a tile that hangs over the edge computes for nothing. So an image's last tiles, down and across, are shorter by one:
  * 4 + 4 + 3 + 3. SIZE - 1 outputs need one point less; the last one is left out, with the same U at the others. V and M have a column for every tile, sorted
- * by kinds so that those that need a point are neighbours, and multiply_kernel leaves the others out: at 14 x 14, 121 products instead of 144.
+ * by kinds so that those that need a point are neighbours, and multiply_kernel leaves the others out: at 14 x 14, 484 products instead of 576.
  *
  *   kinds of tiles          | shorter across |   neither   | shorter down | both |
  *   the last point down     | ============================ |              |      |

@@ -1,4 +1,4 @@
-/* How blocks that stay cut pixels and filters into tiles for two consumers. From 06f, unchanged. */
+/* How blocks that stay cut pixels and filters into tiles for two consumers. From 06f. */
 #pragma once
 #include "06_tensorcore_fp16/cost.h"
 #include "06_tensorcore_fp16/tiles.cuh"

@@ -1,4 +1,4 @@
-/* What blocks that stay share: places in a ring of any length, and results that are turned on their way out. From 06f, unchanged. */
+/* What blocks that stay share: places in a ring of any length, and results that are turned on their way out. From 06f. */
 #pragma once
 #include "06_tensorcore_fp16/divide.cuh"
 #include "06_tensorcore_fp16/ring.cuh"

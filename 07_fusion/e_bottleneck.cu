@@ -8,7 +8,7 @@
  *               x, two rows -> reduce -> four rows of 64 channels, in turns -> 3 x 3 -> two rows of 64 -> expand -> + x -> y
  *
  * Filters:  of all three layers 136 KiB, too much beside the rows. Those of the 3 x 3 lie in registers, 144 of each thread of their warpgroup: as 07i's weights. They come by way of the boxes.
- * Residual: x again, three to four steps later: from L2, where most of it is still there.
+ * Residual: x again, three to four steps later: from L2, if it is still there (docs/07_chains.md).
  * Stages:   of wide rows two, though three fit: the sooner x is read, the farther behind is its second read, as a residual, and the less of it is in L2 still. Narrow rows are few bytes: six.
  * Expect:   (before anything ran on a GPU) 56 x 56, 256 images. Bytes: 822 MB, 191 us. A step is 16 * 56 + 72 * 28 + 16 * 56 = 3800 clocks of products, which two rows' bytes outlast (6000).
  *           Blocks walk down 256 images, 29 steps each, in two rounds, 58 steps of 54.3: 205 us. Three kernels: 120 + 80 + 215; with 07d 120 + 215.

@@ -14,6 +14,7 @@
  *           are made by filter row, and a product's two pairs are of one row.
  * Change:   against 06s strips, scale and bias; maxima of halves; turns of two rows.
  * Expect:   (before this version ran on a GPU) 256 images: two consumers' 113 rows of 784 clocks each, at 1.65 GHz: 107 us, where the bytes need 42. (The version before kept three rows in shared memory and read nine values for each maximum: 344.)
+ * Infinity: as in 06s, zeros times an infinite pixel are NaN; and of NaN and a number the maximum is the number.
  * Chain:    fprop, two operations: a first layer as 06s's, with an even stride, up to 64 filters and 160 columns of results; max-pooling of 3 x 3 with a stride of 2 and padding
  *           of 1 before the image. Activations without exponentials. Layout: NHWC, filters KRSC, fp16 with fp32 sums. */
 #include <math.h>

@@ -8,7 +8,7 @@ extern "C" {
 
 enum { CHAIN_OPERATIONS = 4 };
 
-/* Operations in their order, each reading as x what the one before it writes. residual: where the last one's residual comes from. */
+/* Operations in their order, each reading as x what the one before it writes. */
 typedef struct conv_chain {
   int count;
   conv_operation operation[CHAIN_OPERATIONS];

@@ -1,4 +1,4 @@
-/* All inline PTX of this repository: one wrapper per instruction, the emulator's branch beside it. */
+/* Inline PTX: one wrapper per instruction, the emulator's branch beside it. All of this repository's is in this folder; what few kernels use they include themselves. */
 #pragma once
 #include "common/ptx/async_copy.cuh"
 #include "common/ptx/barrier.cuh"
