@@ -2,7 +2,7 @@
 # More of them: CHAINS=3000 SEED=7 make test-random_chains
 . tests/tap.inc
 emulator_only 'orders are the emulator'"'"'s'
-chains=${CHAINS:-48} seed=${SEED:-1}
+chains=${CHAINS:-120} seed=${SEED:-1}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export B folder

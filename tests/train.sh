@@ -38,12 +38,12 @@ for pass in "1, output .* fprop" "1, input's gradient .* dgrad" "1, filter's gra
   ok $? "layer $pass" || diag "$(cat "$T/out")"
 done
 
-"$tool" --size small --steps 60 --csv "$T/small.csv" >"$T/out" 2>"$T/errors"
+"$tool" --size small --steps 40 --csv "$T/small.csv" >"$T/out" 2>"$T/errors"
 status=$?
-[ $status -eq 0 ] && [ ! -s "$T/errors" ] && tail -n 1 "$T/out" | awk '{exit !($(NF - 1) >= 85 && $NF == "%")}'
+[ $status -eq 0 ] && [ ! -s "$T/errors" ] && tail -n 1 "$T/out" | awk '{exit !($(NF - 1) >= 70 && $NF == "%")}'
 ok $? "it learns: $(tail -n 1 "$T/out")" || diag "exit status $status" "$(cat "$T/out" "$T/errors")"
 awk -F, 'NR == 1 {good = $0 == "gpu,network,step,loss,held_out"; next} {good = good && NF == 5 && $2 == "small" && $3 == NR - 1 && $4 > 0 && ($5 != "") == ($3 % 20 == 0)}
-         NR == 2 {first = $4} END {exit !(good && NR == 61 && first > 2 && $4 < 0.7 && $5 >= 0.85)}' "$T/small.csv"
+         NR == 2 {first = $4} END {exit !(good && NR == 41 && first > 2 && $4 < 1.5 && $5 >= 0.7)}' "$T/small.csv"
 ok $? 'the CSV: a row for every step, the loss falls' || diag "$(cat "$T/small.csv")"
 
 run() { "$tool" --size small --batch 5 --steps 3 "$@" 2>&1; }
