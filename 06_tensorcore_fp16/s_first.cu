@@ -39,7 +39,7 @@ typedef struct first_cut {
 } first_cut;
 
 /* By the consumers: filters [64 of them][step][2 pairs][64][16 bytes]. */
-static __device__ __forceinline__ void put_filters(const conv_problem &p, const first_cut &t, int first, const __half *__restrict__ w, unsigned char *filters) {
+static __device__ __forceinline__ void put_filters(const conv_problem &p, const first_cut &t, int first, const __half *w, unsigned char *filters) {
   const int units = t.pieces.by * t.steps * 2 * WGMMA_M;
 #pragma unroll 2
   for (int i = threadIdx.x - THREADS; i < units; i += CONSUMERS * THREADS) {
@@ -60,7 +60,7 @@ static __device__ __forceinline__ void put_filters(const conv_problem &p, const 
 /* N: positions of a product. */
 template <int N>
 __global__ void __launch_bounds__(BLOCK, 1)
-    first_kernel(conv_problem p, first_cut t, const __half *__restrict__ x, const __half *__restrict__ w, const __grid_constant__ CUtensorMap results) {
+    first_kernel(conv_problem p, first_cut t, const __half *x, const __half *w, const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * MOST_STAGES + RAW_STAGES];
   unsigned char *const boxes = shared, *const filters = boxes + CONSUMERS * BOXES * N * ROW, *const stages = filters + t.pieces.by * t.steps * STEP;
@@ -126,6 +126,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
       ptx_wgmma_wait<1>();
       if (i + apart < t.in.tiles || item + 1 < items) ptx_bar_arrive(MY_TURN + (me ^ 1), CONSUMERS * THREADS);
       if (threadIdx.x % THREADS == 0) ptx_bulk_wait_read<BOXES - 1>(); /* the box is on its way no more */
+      __syncwarp();
       ptx_wgmma_wait<0>();
       ptx_bar_sync(2 + me, THREADS);
       put_turned<N>(sum, out + box * N * ROW);

@@ -33,7 +33,7 @@ typedef struct gradient_cut {
 /* ROWS: of the filter, a consumer's. N: columns of a row of taps that one plane has. */
 template <int ROWS, int N, int PLANES>
 __global__ void __launch_bounds__(BLOCK, 1)
-    first_wgrad_kernel(conv_problem p, gradient_cut t, const __half *__restrict__ x, const __grid_constant__ CUtensorMap gradients, float *__restrict__ parts) {
+    first_wgrad_kernel(conv_problem p, gradient_cut t, const __half *x, const __grid_constant__ CUtensorMap gradients, float *__restrict__ parts) {
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * MOST_STAGES + RAW_STAGES];
   unsigned char *const raw = shared + t.stages * t.stage;

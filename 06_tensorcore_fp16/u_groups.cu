@@ -49,8 +49,7 @@ typedef struct group_cut {
 /* By the consumers: the filters of a chunk's groups, [tap][64 filters][64 channels], zeros between groups. UNIT: what is copied at once. The zeros are written while
  * filters are on their way. */
 template <typename UNIT>
-static __device__ __forceinline__ void put_diagonal(const conv_problem &p, const group_cut &t, int chunk, const __half *__restrict__ w,
-                                                    unsigned char *filters) {
+static __device__ __forceinline__ void put_diagonal(const conv_problem &p, const group_cut &t, int chunk, const __half *w, unsigned char *filters) {
   const int me = threadIdx.x - THREADS, taps = p.R * p.S, group_c = p.C / p.groups, group_k = p.K / p.groups;
   const int groups = min(t.groups, p.groups - chunk * t.groups), all = groups * group_k * t.by_w_row.by;
   const UNIT *const from = (const UNIT *)(w + (int64_t)chunk * t.groups * group_k * taps * group_c);
@@ -79,8 +78,8 @@ static __device__ __forceinline__ void put_diagonal(const conv_problem &p, const
 
 /* N: pixels of a product, those between the rows included. */
 template <int N, bool TURNED>
-__global__ void __launch_bounds__(BLOCK, 1) group_kernel(conv_problem p, group_cut t, const __half *__restrict__ w, const __grid_constant__ plane_maps halos,
-                                                         const __grid_constant__ plane_maps results) {
+__global__ void __launch_bounds__(BLOCK, 1)
+    group_kernel(conv_problem p, group_cut t, const __half *w, const __grid_constant__ plane_maps halos, const __grid_constant__ plane_maps results) {
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const int box = t.pitch * t.halo * t.images * ROW, role = uniform(threadIdx.x / THREADS);
@@ -144,6 +143,7 @@ __global__ void __launch_bounds__(BLOCK, 1) group_kernel(conv_problem p, group_c
       ptx_wgmma_wait<1>();
       if (t.classes == 1 && i + apart < t.tiles) ptx_bar_arrive(MY_TURN + (me ^ 1), CONSUMERS * THREADS);
       if (t.own && threadIdx.x % THREADS == 0) ptx_bulk_wait_read<0>(); /* what was there before has left */
+      __syncwarp();
       ptx_wgmma_wait<0>();
       ptx_bar_sync(2 + me, THREADS); /* nobody reads the pixels any more, if it was the last class */
       if (t.own && last && threadIdx.x % THREADS == 0) ptx_mbarrier_arrive(r.empty + 8 * s.stage);

@@ -63,8 +63,7 @@ static constexpr int WORKERS_OF[2][2] = {{8, 8}, {12, 8}}, RESIDENT[2][2] = {{2,
 /* PRODUCTS: of a tap: two for 32 channels a group. */
 template <int SIZE, int STRIDE, int PRODUCTS, bool TURNED>
 __global__ void __launch_bounds__((1 + WORKERS_OF[STRIDE - 1][SIZE > 3 ? 1 : PRODUCTS - 1]) * 32, RESIDENT[STRIDE - 1][SIZE > 3 ? 1 : PRODUCTS - 1])
-    blocks_kernel(conv_problem p, block_cut t, const __half *__restrict__ w, const __grid_constant__ CUtensorMap halos,
-                  const __grid_constant__ CUtensorMap results) {
+    blocks_kernel(conv_problem p, block_cut t, const __half *w, const __grid_constant__ CUtensorMap halos, const __grid_constant__ CUtensorMap results) {
   constexpr int TAPS = SIZE * SIZE, RESULTS = UNIT_ROWS[SIZE / 2 - 1], ROWS = (RESULTS - 1) * STRIDE + SIZE /* of a unit, and of x under it */;
   constexpr int WORKERS = WORKERS_OF[STRIDE - 1][SIZE > 3 ? 1 : PRODUCTS - 1];
   extern __shared__ __align__(1024) unsigned char shared[]; /* boxes, stages, filters */

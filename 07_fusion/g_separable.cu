@@ -67,8 +67,8 @@ static __device__ __forceinline__ void put_boxes(const float (&sum)[M][PIXELS / 
 /* M: times 64 filters of a tile. TURNS: warpgroups that multiply, a tile each in turn; two, where tiles have one chunk. COLUMNS: of a tile. */
 template <int M, int STRIDE, int TURNS, int COLUMNS, int OPERANDS = operands_of(TURNS)>
 __global__ void __launch_bounds__(threads(TURNS), 1)
-    separable_kernel(conv_problem p, int filters, tile_cut t, finish first, finish second, const __half *__restrict__ w,
-                     const __grid_constant__ CUtensorMap halos, const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap residuals,
+    separable_kernel(conv_problem p, int filters, tile_cut t, finish first, finish second, const __half *w, const __grid_constant__ CUtensorMap halos,
+                     const __grid_constant__ CUtensorMap filter_tiles, const __grid_constant__ CUtensorMap residuals,
                      const __grid_constant__ CUtensorMap results) {
   extern __shared__ __align__(1024) unsigned char shared[]; /* operands, a box for each 64 filters of each multiplier, filters, x, the table */
   __shared__ unsigned long long barriers[2 * (MOST_STAGES + MOST_OF_FILTERS + OPERANDS + TURNS) + 1];
@@ -148,11 +148,10 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
   const int me = role - 1, begin = blockIdx.x + me * gridDim.x, box = at + of_boxes + me * M * OPERAND;
   const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0, unlimited = is_unlimited(second);
   slot o = {me, 0}, s = {0, 0};
-  unsigned parity = 0;
   channel_pair channels[M]; /* the same for all tiles of the block */
 #pragma unroll
   for (int m = 0; m < M; m++) channels[m] = channels_of(second, corner_at<M>(t, blockIdx.x).k + m * WGMMA_M, filters);
-  for (int i = begin; i < t.tiles; i += TURNS * gridDim.x, parity ^= 1, o = TURNS == 2 ? next_slot(o, OPERANDS) : o) {
+  for (int i = begin, parity = 0; i < t.tiles; i += TURNS * gridDim.x, parity ^= 1, o = TURNS == 2 ? next_slot(o, OPERANDS) : o) {
     const corner c = corner_at<M>(t, i);
     float sum[M][PIXELS / 2] = {};
     slot o_before = o, s_before = s;
@@ -164,9 +163,10 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
         ptx_wgmma_wait<1>(); /* the products of the chunk before are done */
         if (first_lane) ptx_mbarrier_arrive(operands.empty + 8 * o_before.stage);
         if (first_lane && !t.resident) ptx_mbarrier_arrive(weights.empty + 8 * s_before.stage);
-      } else if (stores) {
-        ptx_bulk_wait_read<0>(); /* the tile before has left */
-        if (second.residual && i > begin) ptx_mbarrier_arrive(of_box.empty + 8 * me);
+      } else {
+        if (stores) ptx_bulk_wait_read<0>(); /* the tile before has left */
+        if (stores && second.residual && i > begin) ptx_mbarrier_arrive(of_box.empty + 8 * me);
+        __syncwarp();
       }
       o_before = o, s_before = s, o = next_slot(o, OPERANDS), s = next_slot(s, t.of_filters);
     }
