@@ -9,7 +9,7 @@ EXERCISES := $(subst _,-,$(basename $(notdir $(EXERCISE_FILES))))
 ifeq ($(BACKEND),emu)
 
 # A warning in a reader's file is no error.
-exercise_compile = $(MODES_CXX) $(call already_read,$(1)) $(CXXFLAGS_ALL) -Wno-error $(2) -MF /dev/null -c
+exercise_compile = $(MODES_CXX) $(call already_read,$(1)) $(CXXFLAGS_ALL) -Wno-error -Wno-strict-aliasing $(2) -MF /dev/null -c
 EXERCISE_ENV = B=$(call quote,$(B)) REWRITE=$(call quote,$(REWRITE)) COUNT_STEPS=$(call quote,$(COUNT)) \
   COMPILE_RUN=$(call quote,$(patsubst $(MODES_CXX),$(CXX),$(call exercise_compile,$(B)))) \
   COMPILE_CHECK=$(call quote,$(call exercise_compile,$(CHECK),$(CHECK_FLAGS) -fsanitize=bounds)) \

@@ -85,6 +85,7 @@ $ENV{OMP_WAIT_POLICY} = 'passive'; # two programs at once on few cores: no spinn
 our $folder = tempdir(CLEANUP => 1);
 $SIG{INT} = $SIG{TERM} = sub { exit 130 };
 my ($checks, $failed) = (0, 0);
+my @warnings; # of the compiler, about the reader's file
 
 # ---------------------------------------------------------------- the verdict
 
@@ -103,6 +104,7 @@ sub finish {
     my $all = $row->{predict} ? 3 : $only ? $all{$only} : $all{run} + $all{check} + $all{count};
     die "exercise $name: $checks checks, expected $all\n" unless $why || $failed || $checks == $all;
     my $part = $only && !$row->{predict} ? " (of the $only build alone)" : '';
+    print "  --    the compiler: $_\n" for $failed ? splice(@warnings, 0, 3) : ();
     print "exercise $name: ", $why ? "not yet: $why" : $failed ? "not yet: $failed of $checks checks failed" : "passed: $checks checks", "$part\n";
     exit($why || $failed ? 1 : 0);
 }
@@ -157,11 +159,13 @@ sub build {
     my $compiler = $ENV{ 'COMPILE_' . uc($mode eq 'waits' ? 'run' : $mode) };
     ($status, $out, $err) = $compiler ? shell($compiler, "$folder/source.cpp", '-o', "$folder/$mode.o") : compile_marked($mode) if $status == 0;
     if ($status) {
+        (my $again, $out, $err) = shell("$compiler -w", "$folder/source.cpp", '-o', "$folder/$mode.o") if $compiler; # without warnings, errors are first
         my @lines = split /\n/, $err;
         print "  $_\n" for splice @lines, 0, 20;
         print '  ... ', scalar @lines, " more lines\n" if @lines;
         finish("$file does not compile");
     }
+    @warnings = grep { /^\Q$file\E:\d+:.*warning: / } split /\n/, $err;
     my @wrapped = $mode eq 'waits' ? ("$ENV{B}/common/exercise/waits.c.o", map { "-Wl,--wrap=$_" } qw(emu_barrier_wait emu_cp_async_wait)) : ();
     ($status, $out, $err) = shell($ENV{LINK_PROGRAM}, '-o', "$folder/$mode", "$folder/$mode.o", $main, @wrapped, "$ENV{B}/libharness.a", qw(-lm -ldl -lpthread));
     return "$folder/$mode" if $status == 0;
@@ -213,13 +217,14 @@ sub outcomes {
 }
 
 # One run of the harness: all of $want shapes right, or the reason why not. Ends the grading if the clock stopped it.
-my @all_outcomes;
+my (@all_outcomes, $stopped); # whether some shapes were not run
 sub verify {
     my ($program, $environment, $want, @arguments) = @_;
     my ($status, $out, $err, $late) = run($environment, $program, $name, @{ $row->{options} || [] }, @arguments);
     my ($parts) = map { $arguments[ $_ + 1 ] } grep { $arguments[$_] eq '--fuse' } 0 .. $#arguments;
     $parts //= ($row->{options} || [])->[1] // '';
-    push @all_outcomes, map { ["$_->[0] $parts", $_->[1]] } outcomes($out);
+    my @of = outcomes($out);
+    push @all_outcomes, map { ["$_->[0] $parts", $_->[1]] } @of;
     finish($late) if $late && !check(0, 'ends in time', $late);
     my ($right) = $out =~ /^(\d+) right, 0 wrong, 0 skipped$/m;
     return () if $status == 0 && defined $right && $right == $want && $err eq '';
@@ -228,7 +233,10 @@ sub verify {
     my @first = first_wrong($out);
     $complaint[0] .= " (on $1)" if @complaint && @first && $first[0] =~ /^first on (\S+): /;
     my @reason = grep { $_ ne '' } @complaint, @first;
-    unshift @reason, $wrong == 1 ? "one of $want shapes is wrong" : "$wrong of $want shapes are wrong" if $wrong && $want > 1;
+    $stopped ||= @of < $want;
+    unshift @reason, @of < $want ? 'stopped there: ' . ($want - @of) . " of $want shapes were not run" : $wrong == 1 ? "one of $want shapes is wrong" : "$wrong of $want shapes are wrong"
+        if $wrong && $want > 1;
+    push @reason, map { "printed: $_" } grep { defined } (grep { !/^\s|^$|^\d+ right, |^step |^machine: |  (?:fprop|dgrad|wgrad)\S* fp(?:16|32)/ } split /\n/, $out)[0 .. 3];
     return @reason if @reason;
     return "the program ended (exit status $status) before its result was verified";
 }
@@ -265,7 +273,7 @@ sub grade_results {
         }
         check(!@reason, "right $text", @reason);
     }
-    my $shared = what_fails(@all_outcomes);
+    my $shared = $stopped ? '' : what_fails(@all_outcomes);
     print "  --    $shared\n" if $shared;
 }
 

@@ -60,6 +60,7 @@ sub outputs {
     'elements that tensor copies bring for each product' => sub { my ($c, $l) = @_; $c->{copied_in_bytes} / $c->{element} / products($l) },
     'bytes on their way when a product is asked for' => sub { my ($c) = @_; $c->{bytes_on_their_way} / ($c->{wgmmas} || 1) },
     'atomics'                                    => sub { my ($c) = @_; $c->{atomics} },
+    'kernels launched'                           => sub { my ($c) = @_; $c->{launches} },
     'threads for each output, of the kernel that loads most' => sub { my ($c, $l, $pass) = @_; ($c->{threads_of_most} || 0) / outputs($l, $pass) },
     'loads of the busiest block over those of an average one' => sub { my ($c) = @_; $c->{busiest} },
     'requests to constant memory for every 32 products' => sub { my ($c, $l) = @_; 32 * $c->{constant_requests} / products($l) },
@@ -80,6 +81,7 @@ sub counted {
     my %sum = map { $_ => 0 } qw(threads bytes_loaded bytes_stored atomics requests lanes load_requests load_sectors store_requests store_sectors shared_requests
         shared_wavefronts shared_fewest shared_width shared_bytes constant_requests constant_wavefronts copied_in_bytes tensor_products wgmmas bytes_on_their_way);
     $sum{element} = $row->{element} || 4;
+    $sum{launches} = @$launches;
     $sum{image} = $row->{pass} eq 'dgrad' ? 'y' : 'x'; # a listing's names: dy stands as y
     my ($most, @rows) = 0;
     for my $launch (@$launches) {

@@ -175,6 +175,22 @@ DEFECT(vector_tail)(float *y) { ((float4 *)y)[threadIdx.x + (WRONG ? 4096 / 4 - 
 DEFECT(freed)(float *y) { y[threadIdx.x] = 1; }
 DEFECT(pinned)(float *y) { y[threadIdx.x] += 1; }
 
+/* memcpy, memmove and memset are accesses like others: of an array that memset has filled, 20 words that overlap; wrong: behind the end. */
+DEFECT(copied_whole)(float *y) {
+  __shared__ float line[64];
+  if (threadIdx.x == 0) memset(line, 0, sizeof line);
+  __syncthreads();
+  if (threadIdx.x == 0) memmove(line + 4, line, 20 * sizeof *line);
+  __syncthreads();
+  if (threadIdx.x == 1) memcpy(y + (WRONG ? 4096 - 19 : 0), line, 20 * sizeof *line);
+}
+DEFECT(copied_early)(float *y) {
+  __shared__ float line[64];
+  line[threadIdx.x] = 2.5f;
+  if (!WRONG) __syncthreads();
+  if (threadIdx.x == 0) memcpy(y, line + 31, 33 * sizeof *line);
+}
+
 /* Memory that was freed and allocated again has forgotten what was written there, and by whom. */
 DEFECT(again)(float *y) {
   if (!WRONG) ((__half *)y)[2 * threadIdx.x] = ((__half *)y)[2 * threadIdx.x + 1] = __float2half(1);
@@ -209,6 +225,8 @@ static const struct test {
     TEST(freed, 1, 32, 0),
     TEST(pinned, 1, 32, 0),
     TEST(again, 1, 32, 0),
+    TEST(copied_whole, 1, 32, 0),
+    TEST(copied_early, 1, 64, 0),
     TEST(word_and_half, 2, 8, 0),
     TEST(shared_four_read, 1, 64, 0),
     TEST(shared_four_written, 1, 64, 0),

@@ -23,6 +23,8 @@ report global_halves block-race '((__half *)y)[(WRONG' 'thread (0,0,0) wrote it 
 report word_and_half block-race 'blockIdx.x == 0 ? (void)(y[i]' 'allocation 1, byte '
 report shared_four_read race '((float4 *)y)[threadIdx.x] = line' 'float4 [16] line, byte 140'
 report shared_four_written race 'line[threadIdx.x - 32] = make' 'float4 [16] line, byte 140'
+report copied_whole out-of-bounds 'memcpy(y + (WRONG' 'allocation 1, byte 16384 (its end is at 16384), 4-byte write'
+report copied_early race 'line[threadIdx.x] = 2.5f' 'read it at tests/check_cases.cu'
 report again uninitialised 'const float before = y' 'allocation 3, byte 0'
 report shared_bytes uninitialised '(const unsigned *)&bytes' 'shared unsigned char [128] bytes, byte 69'
 report last_block block-race 'y[0] = y[1 +' 'allocation 1, byte '

@@ -85,7 +85,7 @@ static bool compare(const conv_problem *p, const tensors *t) {
     memcpy(&bits, &t->got[t->out_count + j], sizeof bits);
     if (bits != 0xFFFFFFFFu && wrong++ == 0) snprintf(first, sizeof first, "at %d elements behind the end", j);
   }
-  if (wrong) printf("  WRONG pool: integer data: %zu elements wrong\n    wrong %s\n\n", wrong, first);
+  if (wrong) printf("    wrong %s\n  WRONG pool: integer data: %zu elements wrong\n\n", first, wrong);
   else printf("  pool right: exact on integers\n\n");
   return wrong == 0;
 }

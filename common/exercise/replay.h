@@ -49,7 +49,7 @@ static inline cudaError_t record(const conv_problem *p, const conv_buffers *b, s
   if (status) {
     const bool recording = status >= cudaErrorStreamCaptureUnsupported && status <= cudaErrorStreamCaptureImplicit;
     fprintf(stderr, "exercise: exercise_launch failed: %s%s\n", cudaGetErrorString(status),
-            recording ? ": expected nothing but kernel launches, on the stream it is given" : "");
+            recording ? ": expected nothing but kernel launches and asynchronous copies, on the stream it is given" : "");
     return status;
   }
   size_t kernels = 0;

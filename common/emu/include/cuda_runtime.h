@@ -133,11 +133,13 @@ template <typename... P> cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocess
   return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, (const void *)kernel, block_size, dynamic_bytes);
 }
 template <typename T>
-cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *src, size_t bytes, size_t offset = 0, cudaMemcpyKind = cudaMemcpyHostToDevice) {
+cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *src, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
+  if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost) return cudaErrorInvalidMemcpyDirection;
   return emu_symbol_copy((void *)&symbol, sizeof symbol, (void *)src, bytes, offset, 1, nullptr);
 }
 template <typename T>
-cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *src, size_t bytes, size_t offset, cudaMemcpyKind, cudaStream_t stream = nullptr) {
+cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *src, size_t bytes, size_t offset, cudaMemcpyKind kind, cudaStream_t stream = nullptr) {
+  if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost) return cudaErrorInvalidMemcpyDirection;
   return emu_symbol_copy((void *)&symbol, sizeof symbol, (void *)src, bytes, offset, 1, stream);
 }
 template <typename T> cudaError_t cudaMemcpyFromSymbol(void *dst, const T &symbol, size_t bytes, size_t offset = 0, cudaMemcpyKind = cudaMemcpyDeviceToHost) {
@@ -153,4 +155,7 @@ template <typename T> cudaError_t cudaGetSymbolSize(size_t *bytes, const T &symb
 
 #include "emu_device.h"
 #include "emu_math.h"
+#ifdef __SANITIZE_THREAD__
+#include "emu_copy.h"
+#endif
 #endif
