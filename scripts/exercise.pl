@@ -157,9 +157,10 @@ sub build {
     my ($mode, $main) = @_;
     my ($status, $out, $err) = shell($ENV{REWRITE}, $file, "$folder/source.cpp");
     my $compiler = $ENV{ 'COMPILE_' . uc($mode eq 'waits' ? 'run' : $mode) };
-    ($status, $out, $err) = $compiler ? shell($compiler, "$folder/source.cpp", '-o', "$folder/$mode.o") : compile_marked($mode) if $status == 0;
+    my $rewritten = $status == 0;
+    ($status, $out, $err) = $compiler ? shell($compiler, "$folder/source.cpp", '-o', "$folder/$mode.o") : compile_marked($mode) if $rewritten;
     if ($status) {
-        (my $again, $out, $err) = shell("$compiler -w", "$folder/source.cpp", '-o', "$folder/$mode.o") if $compiler; # without warnings, errors are first
+        (my $again, $out, $err) = shell("$compiler -w", "$folder/source.cpp", '-o', "$folder/$mode.o") if $compiler && $rewritten; # errors alone
         my @lines = split /\n/, $err;
         print "  $_\n" for splice @lines, 0, 20;
         print '  ... ', scalar @lines, " more lines\n" if @lines;
@@ -184,13 +185,12 @@ sub run {
     return ($status, $out, $err, $reason);
 }
 
-# What the checker reported, or the first thing that the grader's main program or the emulator said.
+# What the checker reported, or the first thing that the emulator and the grader's main program said.
 sub complaint {
     my ($err) = @_;
     my @defects = $err =~ /^emulator check: (.*)/mg;
     return splice @defects, 0, 4 if @defects;
-    for my $kind ('exercise: ', 'emulator: ') { return $1 if $err =~ /^\Q$kind\E(.*)/m }
-    return ();
+    return map { $err =~ /^$_: (.*)/m ? $1 : () } qw(emulator exercise);
 }
 
 # The first wrong shape in the harness's report, and its first wrong element.

@@ -135,3 +135,9 @@ planted winograd 'six products by fmaf' 's/sum\[j\] \+= row\[in_w\] \* taps\[s\]
 plant epilogue 'copies that read past the end' 's/      (for \(int c = 0; c < group_c; c\+\+\) sum)/      float of_w[320];\n      memcpy(of_w, &w[((k * p.R + r) * p.S + s) * group_c], (group_c + 1) * sizeof(float));\n      $1/; s/\* w\[.*?\];/* of_w[c];/' 'out-of-bounds: my_fprop_kernel, .*, w, byte [0-9]+ \(its end is at [0-9]+\), read'
 plant pool 'a tile that memset makes zeros of' 's/(  for \(int i = threadIdx.x; i < ROWS \* COLS; i \+= THREADS\) \{)/  if (threadIdx.x == 0) memset(tile, 0, sizeof tile);\n  __syncthreads();\n$1/; s/    tile\[i \/ COLS\]\[i % COLS\] = exists \? (.*?) : 0;/    if (exists) tile[i \/ COLS][i % COLS] = $1;/' passed
 plant epilogue 'two launches, every other block each' 's/= blockIdx.x \* THREADS/= (2 * blockIdx.x + odd) * THREADS/; s/finish f, float \*y\)/finish f, float *y, int odd)/; s/  (my_fprop_kernel<<<)\(outputs \+ THREADS - 1\) \/ THREADS(.*?)\);\n/  for (int odd = 0; odd < 2; odd++) $1(outputs + 2 * THREADS - 1) \/ (2 * THREADS)$2, odd);\n/' 'FAIL  stores for each output: 0\.5'
+
+# What a reader is told.
+plant epilogue 'blocks of 2048 threads' 's/THREADS = 256/THREADS = 2048/' 'a block of \(2048,1,1\): expected 1 to 1024 threads'
+plant epilogue '... and no shape behind the first' 's/THREADS = 256/THREADS = 2048/' 'stopped there: 36 of 37 shapes were not run'
+plant pool 'the first group of channels for all' 's/k \/ \(p.K \/ p.groups\) \* group_c/0/' 'at \(n,k,p,q\) = '
+plant epilogue 'a line that is printed' 's/  y\[i\] = fmaxf/  if (i == 0) printf("sum %.0f\\n", 1.0);\n  y[i] = 1 + fmaxf/' 'printed: sum 1'

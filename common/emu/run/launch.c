@@ -1,5 +1,6 @@
 /* Launches: the table of kernels, the checks of a launch configuration, the run itself. */
 #include <dlfcn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,14 +56,16 @@ int emu_set_bound(const void *function, unsigned threads, const char *text) {
   return 1;
 }
 
-/* More threads than the kernel's registers were cut for: a line, because the error says nothing. */
-static bool exceeds_bound(const emu_call *call, const emu_kernel *kernel) {
-  const unsigned threads = call->block.x * call->block.y * call->block.z;
-  if (kernel->bound == 0 || threads <= kernel->bound) return false;
+/* A line about a launch that is refused, because the error says nothing. Returns the error. */
+__attribute__((format(printf, 4, 5))) static cudaError_t refused(cudaError_t status, const emu_call *call, const emu_kernel *kernel, const char *format, ...) {
+  char why[256];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(why, sizeof why, format, arguments);
+  va_end(arguments);
   fflush(stdout);
-  fprintf(stderr, "emulator: %s: a block of (%u,%u,%u), %u threads, but its __launch_bounds__ says %u; launched at %s:%d\n", kernel->name, call->block.x,
-          call->block.y, call->block.z, threads, kernel->bound, call->where.file, call->where.line);
-  return true;
+  fprintf(stderr, "emulator: %s: %s; launched at %s:%d\n", kernel->name, why, call->where.file, call->where.line);
+  return status;
 }
 
 static unsigned blocks_of(dim3 cluster) { return cluster.x == 0 ? 1 : cluster.x * cluster.y * cluster.z; }
@@ -79,14 +82,22 @@ static cudaError_t check_cluster(const emu_call *call, const emu_kernel *kernel)
 /* The limits that CUDA checks before it starts anything. */
 static cudaError_t check_configuration(const emu_call *call, const emu_kernel *kernel) {
   const dim3 g = call->grid, b = call->block;
-  if (g.x == 0 || g.y == 0 || g.z == 0 || b.x == 0 || b.y == 0 || b.z == 0) return cudaErrorInvalidConfiguration;
-  if (g.x > 0x7FFFFFFFu || g.y > 65535 || g.z > 65535) return cudaErrorInvalidConfiguration;
-  if (b.x > 1024 || b.y > 1024 || b.z > 64 || (uint64_t)b.x * b.y * b.z > EMU_MAX_THREADS) return cudaErrorInvalidConfiguration;
-  if (exceeds_bound(call, kernel)) return cudaErrorInvalidValue;
+  if (g.x == 0 || g.y == 0 || g.z == 0 || g.x > 0x7FFFFFFFu || g.y > 65535 || g.z > 65535)
+    return refused(cudaErrorInvalidConfiguration, call, kernel, "a grid of (%u,%u,%u): expected (1,1,1) to (2147483647,65535,65535)", g.x, g.y, g.z);
+  const uint64_t threads = (uint64_t)b.x * b.y * b.z;
+  if (threads == 0 || b.x > 1024 || b.y > 1024 || b.z > 64 || threads > EMU_MAX_THREADS)
+    return refused(cudaErrorInvalidConfiguration, call, kernel, "a block of (%u,%u,%u): expected 1 to %d threads, at most (1024,1024,64)", b.x, b.y, b.z,
+                   EMU_MAX_THREADS);
+  if (kernel->bound != 0 && threads > kernel->bound)
+    return refused(cudaErrorInvalidValue, call, kernel, "a block of (%u,%u,%u), %u threads, but its __launch_bounds__ says %u", b.x, b.y, b.z,
+                   (unsigned)threads, kernel->bound);
   const cudaError_t status = check_cluster(call, kernel);
   if (status != cudaSuccess) return status;
-  const size_t total = kernel->static_shared + call->shared_bytes;
-  if (total > EMU_MAX_SHARED || (total > EMU_DEFAULT_SHARED && call->shared_bytes > kernel->max_dynamic_shared)) return cudaErrorInvalidValue;
+  const size_t fixed = kernel->static_shared, total = fixed + call->shared_bytes;
+  if (total > EMU_MAX_SHARED || (total > EMU_DEFAULT_SHARED && call->shared_bytes > kernel->max_dynamic_shared))
+    return refused(cudaErrorInvalidValue, call, kernel,
+                   "%zu bytes of dynamic shared memory beside %zu of its arrays: expected at most %d together, and above %d what cudaFuncSetAttribute allows",
+                   call->shared_bytes, fixed, (int)EMU_MAX_SHARED, (int)EMU_DEFAULT_SHARED);
   return cudaSuccess;
 }
 
@@ -160,7 +171,12 @@ cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute at
   emu_kernel *k = emu_kernel_of(function, NULL);
   if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) k->large_clusters = value != 0;
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess; /* hints: nothing to do */
-  if (value < 0 || k->static_shared + (size_t)value > EMU_MAX_SHARED) return emu_error(cudaErrorInvalidValue);
+  if (value < 0 || k->static_shared + (size_t)value > EMU_MAX_SHARED) {
+    fflush(stdout);
+    fprintf(stderr, "emulator: cudaFuncSetAttribute: %d bytes of dynamic shared memory: expected at most %d\n", value,
+            (int)(EMU_MAX_SHARED - k->static_shared));
+    return emu_error(cudaErrorInvalidValue);
+  }
   k->max_dynamic_shared = (size_t)value;
   return cudaSuccess;
 }
