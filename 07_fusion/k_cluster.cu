@@ -314,7 +314,7 @@ static void facts_chain(const conv_chain *chain, const conv_plan *plan, chain_fa
   const chain_plan *mine = plan_data<chain_plan>(plan);
   const instance *row = mine->row;
   const int blocks = row->slices * row->parts, units = row->consumers * row->n / 8;
-  const int taken = (int)ceil_div(mine->cut.steps, row->parts) * row->stage + mine->cut.pieces * row->consumers * row->slices * TAP;
+  const double taken = (double)ceil_div(mine->cut.steps, row->parts) * row->stage + (double)mine->cut.pieces * row->consumers * row->slices * TAP;
   const int sent = units * (row->parts - 1) / row->parts * PART + units / row->parts * (blocks - 1) * UNIT;
   *facts = {(const void *)row->kernel,
             mine->clusters * blocks,

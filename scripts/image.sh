@@ -101,13 +101,13 @@ pixels=$("$tool" finish "$photo" --filter "$filter" --size "$size" --y "$work/y.
 mkdir -p "$out" || exit 2
 if [[ $python ]] && "$python" "$scripts/picture.py" encode "$work/side.ppm" "$work/side.png"; then
   picture=$out/$name.png
-  mv "$work/side.png" "$picture"
+  mv "$work/side.png" "$picture" || exit 2
 else
   echo "PNG needs matplotlib, which is neither here nor can be installed: wrote PPM"
   picture=$out/$name.ppm
-  mv "$work/side.ppm" "$picture"
+  mv "$work/side.ppm" "$picture" || exit 2
 fi
-mv "$work/after.ppm" "$out/${name}_after.ppm"
+mv "$work/after.ppm" "$out/${name}_after.ppm" || exit 2
 echo "photo: $pixels, filtered by step $step as $shape"
 echo "$verdict"
 echo "$picture: before and after; after at full size: $out/${name}_after.ppm"

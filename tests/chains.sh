@@ -34,6 +34,7 @@ chain 07d 'no epilogues, a piece that is not whole' mb2ic64ih13oc64kh3ph1 mb2ic6
 chain 07d 'few channels, several images a tile' mb5ic24ih5oc40kh3ph1+bias mb5ic40ih5oc72kh1+residual+relu6
 chain 07d 'rows of 58' mb1ic64ih6iw58oc64oh6ow58kh3kw3ph1pw1+relu mb1ic64ih6iw58oc64oh6ow58kh1kw1+bias
 chain 07d '5x5, dilated, uneven padding' mb1ic16ih12iw11oc24oh11ow9kh5kw3dh0dw1ph1pw1+scale mb1ic24ih11iw9oc16oh11ow9kh1kw1+residual
+chain 07d 'a box with more columns than a product' mb1ic16ih3iw64oc16oh3ow64kh3kw3ph1pw1+relu mb1ic16ih3iw64oc32oh3ow64kh1kw1+relu
 chain 07j 'few channels, a residual' mb1ic8ih264iw36oc16oh264ow36kh3kw3ph1pw1+bias+relu mb1ic16ih264iw36oc72oh264ow36kh1kw1+scale+bias+residual+relu
 chain 07j 'an odd number of rows, one piece, no limits' mb2ic24ih133iw56oc40oh133ow56kh3kw3ph1pw1 mb2ic40ih133iw56oc8oh133ow56kh1kw1+bias
 chain 07j 'three pieces, rows of 33' mb4ic8ih66iw33oc8oh66ow33kh3kw3ph1pw1+scale+bias+relu6 mb4ic8ih66iw33oc136oh66ow33kh1kw1+residual+relu6
@@ -76,6 +77,7 @@ for seed in 1 2 3; do
 done
 chain 07g 'one chunk: two warpgroups multiply' g32mb3ic32ih20oc32kh3ph1+bias+relu6 mb3ic32ih20oc16kh1+bias
 chain 07g 'one chunk and a residual' g64mb2ic64ih17oc64kh3ph1+bias+relu6 mb2ic64ih17oc64kh1+bias+residual
+chain 07g 'more than 32 mbarriers' g264mb1ic264ih9oc264kh3ph1+bias+relu6 mb1ic264ih9oc64kh1+bias
 chain 07g 'large tiles' g576mb2ic576ih14oc576oh7kh3sh2ph1+bias+relu6 mb2ic576ih7oc160kh1
 chain 07g 'no padding' g16mb1ic16ih9iw40oc16oh7ow38kh3kw3ph0pw0+relu6 mb1ic16ih7iw38oc32oh7ow38kh1kw1
 "$graph" --dtype fp16 --no-time g520mb45ic520ih14oc520oh7kh3sh2ph1+bias+relu6 mb45ic520ih7oc160kh1 >"$out" 2>&1 && grep -q 'by 07g, 8 x 8 pixels, 128 filters a tile: 3' "$out"

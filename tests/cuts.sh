@@ -13,7 +13,7 @@ mb1ic64ih4oc70kh1
 mb2ic20ih9oc30oh9kh3ph1
 mb1ic24ih4oc20kh1
 EOT
-out=$("$tool" --suite "$T/suite" --csv "$T/new.csv" 2>"$T/errors")
+out=$("$tool" --suite "$T/suite" 2>"$T/errors")
 status=$?
 [ $status -eq 0 ] && [ ! -s "$T/errors" ]
 ok $? "six problems: exit status $status" || diag "$(cat "$T/errors")"
@@ -25,7 +25,7 @@ ok $? '05f: 23 steps make 1 to 5 slices of 4 or more, with tiles of 64 and of 12
 ok $? '--pass wgrad: 05k alone' || diag "$(cat "$T/out")"
 
 # Times of three cuts, one of them the model's: it loses what it is slower than the best.
-header=$(head -n 1 "$T/new.csv")
+header=$(head -n 1 "docs/results/$(cat docs/results/shown)/cuts.csv")
 row() { echo "\"a GPU\",132,1.0,1.0,2026-01-01T00:00:00Z,$1,$2,fprop,05f,9,$3,$4,${6:-right},$5,$5,$5"; }
 late=mb16ic512ih7oc512oh7kh3ph1
 { echo "$header"; row one $late 64 1 500; } >"$T/a.csv"

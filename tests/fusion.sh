@@ -25,6 +25,10 @@ says 'rows that strips share are counted' 'by 07h' '6.2 % of them twice'
 says 'an epilogue' '07c' 'nothing is computed twice'
 "$fusion" --bare mb1ic64ih8oc64kh1+bias+residual+relu >"$out" 2>&1 && ! grep -q WRONG "$out"
 ok $? 'an epilogue, beside none'
+"$fusion" --no-time g1mb1ic65536ih56iw1oc8oh56ow1kh3kw255ph1pw127 g1mb1ic8ih56iw1oc128oh56ow1kh1kw1 >"$out" 2>&1
+says 'more bytes for a block than 31 bits count' 'does not pay'
+"$fusion" --no-time pool:g8mb1ic8ih1oc8kh3ph1 >"$out" 2>&1
+says 'one operation with nothing to fuse; no bytes below zero' '3.2e-05 MB in place of 3.2e-05' 'does not pay: it is one operation without an epilogue'
 "$fusion" >"$out" 2>&1
 ok $? 'the list'
 [ "$(grep -c '  \(yes\|no\)  *mb' "$out")" -eq $((3 * $(grep -c '^[^#m]' 07_fusion/chains.txt) + $(grep -c '^mb' 07_fusion/chains.txt))) ]

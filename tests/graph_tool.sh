@@ -37,6 +37,11 @@ refused 'operation 2: expected a residual of 2 x 16 x 14 x 14, got 2 x 8 x 14 x 
 says '  2  mb2ic16ih14oc32oh7kh1sh2+bias  by' '  3  mb2ic32ih7oc32oh7kh3ph1+bias+residual+relu  by' 'off by' -- --dtype fp16 mb2ic16ih14oc32oh7kh3sh2ph1+bias+relu mb2ic16ih14oc32oh7kh1sh2+bias+from=0 mb2ic32ih7oc32kh3ph1+from=1+bias+residual=2+relu
 refused 'OPERATION: expected +residual=N or +from=N with N the number of an operation before it, or 0, got "mb2ic16ih14oc8kh3ph1+from=2"' mb2ic8ih14oc16kh3ph1 mb2ic16ih14oc8kh3ph1+from=2
 refused 'operation 2: expected x of 2 x 16 x 14 x 14, got 2 x 8 x 14 x 14' mb2ic8ih14oc16kh3ph1 mb2ic16ih14oc8kh3ph1+from=0
+refused 'OPERATION: expected +residual=N or +from=N with N the number of an operation before it, or 0, got "mb1ic8ih8oc8kh3ph1+relufrom=0"' mb1ic8ih8oc8kh3ph1+relufrom=0
+refused 'OPERATION: expected one +from=N, got "mb1ic8ih8oc8kh3ph1+from=0+from=1"' mb1ic8ih8oc8kh3ph1 mb1ic8ih8oc8kh3ph1+from=0+from=1
+refused 'graph: operation 2, g8mb1ic8ih4oc8oh4kh3ph1 fp32 NCHW: does not fuse relu' mb1ic8ih4oc8kh1+scale+bias pool:g8mb1ic8ih4oc8kh3ph1+relu
+refused 'graph: operation 40: expected at most 80 operations, with epilogues that no kernel takes as operations of their own' $(for ((i = 0; i < 41; i++)); do echo mb1ic8ih1oc8kh1+bias; done)
+says '  1  mb1ic8ih8oc8oh8kh3ph1  by 05' -- --dtype fp16 --dtype fp32 mb1ic8ih8oc8kh3ph1
 refused '--dtype: expected fp32 or fp16, got "int8"' --dtype int8 mb2ic8ih14oc16kh3ph1
 refused 'graph: operation 1, mb1ic7ih40oc8oh40kh17ph8 fp16 NHWC: not depthwise: one group' --dtype fp16 mb1ic7ih40oc8kh17ph8
 done_testing

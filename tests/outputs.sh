@@ -89,6 +89,9 @@ wait
 cd_into && echo old >"$T/d/a"
 says 2 "--out: expected another file than --json, got $T/d/../d/a" "$two" "${small[@]}" --json "$T/d/a" --out "$T/d/../d/a" && left a a
 ok $? '--json and --out' || failed
+cd_into && scripts/npy make "$T/d/x.npy" 1,1,2,2 1 2 3 4
+says 2 "--out: expected another file than --x, got $T/d/x.npy" "$two" --shape mb1ic1ih2oc1kh1 --pass fprop --kernel 02a --x "$T/d/x.npy" --out "$T/d/x.npy"
+ok $? 'what is read is not written over' || failed
 cd_into
 timeout 20 "$two" "${small[@]}" --csv "$T/d/log" >"$T/d/log" 2>"$T/errors"
 [ $? -eq 2 ] && [ "$(cat "$T/errors")" = "--csv: expected another file than standard output, got $T/d/log" ] && left log
@@ -122,7 +125,7 @@ killed() {
 endless=(--random 20000 --no-time)
 for signal in HUP INT TERM QUIT ABRT PIPE SEGV BUS FPE ILL; do killed $signal '--csv' "$two" "${endless[@]}" --csv "$T/d/a"; done
 killed TERM '--json' "$two" "${endless[@]}" --json "$T/d/a"
-killed TERM 'cuts' "$B/tools/cuts" --suite resnet50 --csv "$T/d/a"
+killed TERM 'train' "$B/tools/train" --steps 100000 --csv "$T/d/a"
 "$B/tools/train" --steps 0 >/dev/null 2>&1 && killed TERM 'train' "$B/tools/train" --steps 100000 --csv "$T/d/a"
 cd_into
 (trap '' HUP && exec "$two" "${small[@]}" --csv "$T/d/a") >"$T/log" 2>"$T/errors" && left a
@@ -134,8 +137,8 @@ if [ "$full" ]; then
     says 1 "--$option: $full: could not be written: No space left on device" timeout 20 "$two" "${small[@]}" --$option "$full" && [ -c "$full" ]
     ok $? "--$option onto a full device: one line, exit status 1" || failed
   done
-  says 1 "--csv: $full: could not be written: No space left on device" "$B/tools/cuts" --shape mb1ic4ih3oc4kh1 --pass fprop --csv "$full"
-  ok $? 'cuts --csv' || failed
+  says 1 "--csv: $full: could not be written: No space left on device" "$B/tools/fusion" --csv "$full" mb1ic8ih3oc8kh1+bias
+  ok $? 'fusion --csv' || failed
   # Text: one line, exit status 1, of every program.
   echo 1 >"$T/f" && echo 'P2 1 1 255 7' >"$T/photo"
   shape=mb1ic4ih3oc4kh1
@@ -173,8 +176,8 @@ for closed in '>&-' '>&- 2>&-' '<&- >&- 2>&-'; do
   ok $? "$closed" || diag "$(head -c 300 "$T/d/c")"
 done
 cd_into
-"$B/tools/cuts" --shape mb1ic4ih3oc4kh1 --pass fprop --csv "$T/d/c" >&- 2>"$T/errors" && ! grep -qv '^gpu,sms,\|^"' "$T/d/c"
-ok $? 'cuts >&-: rows and no text' || diag "$(cat "$T/d/c" "$T/errors")"
+"$B/tools/fusion" --csv "$T/d/c" mb1ic8ih3oc8kh1+bias >&- 2>"$T/errors" && ! grep -qv '^gpu,driver,\|^"' "$T/d/c"
+ok $? 'fusion >&-: rows and no text' || diag "$(cat "$T/d/c" "$T/errors")"
 
 # ---------------------------------------------------------------- what cannot be written is known before the work
 cd_into

@@ -21,6 +21,9 @@ bad 'a size that is none' --size large
 bad 'an option that is none' --speed
 bad 'a word too many' digits
 bad 'a file that cannot be written' --csv "$T/no/such.csv"
+echo old >"$T/kept.csv"
+"$tool" --size small --steps 0 --csv "$T/kept.csv" >"$T/out" 2>&1 && [ "$(cat "$T/kept.csv")" = old ]
+ok $? 'no step, no row: the old file stays' || diag "$(cat "$T/out")"
 [ "$("$tool" --batch 0 2>&1)" = '--batch: expected an integer from 1 to 4096, got "0"' ]
 ok $? 'and it says which, and what was expected'
 

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "05_im2col_gemm/tools/cuts/cuts.h"
+#include "common/files/arguments.h"
 #include "common/files/input.h"
 #include "common/harness/report.h"
 
@@ -292,6 +293,7 @@ static int measure(session *s) {
   static conv_suite suites[MOST_SUITES];
   char error[512];
   if (machine_open_gpu(&s->gpu, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
+  if (s->csv_path && s->gpu.device.emulated) return argument_bad("--csv", "a GPU: the emulator times nothing", s->csv_path);
   int status = read_problems(s, suites);
   if (!status && s->csv_path && !(s->csv = output_open("--csv", s->csv_path))) status = 2;
   if (!status) {

@@ -163,5 +163,6 @@ int main(int argc, char **argv) {
   const bool right = check_gradients(&s, !m.device.emulated);
   if (right) learn(&s, (float)s.scale);
   network_close(&s.net);
-  return output_close(s.csv) || !right ? 1 : 0;
+  if (!right || s.steps == 0) return output_discard(s.csv), !right; /* no row: the old file stays */
+  return output_close(s.csv) ? 1 : 0;
 }

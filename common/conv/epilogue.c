@@ -96,7 +96,7 @@ conv_traffic operation_traffic(const conv_operation *o, conv_dtype dtype) {
                     result = operation_tensor(&o->problem, o->pass, &o->epilogue, plain.role, dtype, LAYOUT_NCHW);
   bytes.written += (double)tensor_bytes(&result) - (double)tensor_bytes(&plain);
   if (o->epilogue.residual) bytes.read += (double)tensor_bytes(&result);
-  if (o->kind != OPERATION_CONVOLUTION) bytes.read -= (double)problem_w_count(&o->problem) * (double)dtype_bytes(dtype);
+  if (o->kind != OPERATION_CONVOLUTION) bytes.read -= bytes.filters;
   bytes.read += (o->epilogue.scale + o->epilogue.bias) * sizeof(float) * (double)result.dim[1];
   return bytes;
 }

@@ -339,8 +339,8 @@ conv_traffic problem_traffic(const conv_problem *p, conv_pass pass, conv_dtype d
   const double bytes = (double)dtype_bytes(dtype);
   const double x = bytes * p->N * p->C * (double)h.in * (double)w.in, y = bytes * p->N * p->K * (double)h.out * (double)w.out;
   const double filters = bytes * p->K * (p->C / p->groups) * (double)h.taps * (double)w.taps;
-  if (pass == PASS_FPROP) return (conv_traffic){.read = x + filters, .written = bytes * (double)problem_y_count(p)};
-  if (pass == PASS_DGRAD) return (conv_traffic){.read = y + filters, .written = bytes * (double)problem_x_count(p)};
+  if (pass == PASS_FPROP) return (conv_traffic){.read = x + filters, .written = bytes * (double)problem_y_count(p), .filters = filters};
+  if (pass == PASS_DGRAD) return (conv_traffic){.read = y + filters, .written = bytes * (double)problem_x_count(p), .filters = filters};
   return (conv_traffic){.read = x + y, .written = bytes * (double)problem_w_count(p)};
 }
 

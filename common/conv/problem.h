@@ -65,7 +65,7 @@ double problem_macs(const conv_problem *p);
 /* Bytes that the pass touches, each once: what any implementation must move. Of an input only what some product with a pixel inside the image needs
  * (a 1x1 filter of stride 2 reads a quarter of x); of the result everything, for it is written even where it is 0. */
 typedef struct conv_traffic {
-  double read, written;
+  double read, written, filters; /* filters: of what is read, in fprop and dgrad */
 } conv_traffic;
 conv_traffic problem_traffic(const conv_problem *p, conv_pass pass, conv_dtype dtype);
 double problem_bytes(const conv_problem *p, conv_pass pass, conv_dtype dtype); /* both together */

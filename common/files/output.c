@@ -130,12 +130,29 @@ static int create_partial(output *o, mode_t rights) {
   return fd;
 }
 
-/* What else is written to this file; NULL: nothing. */
+/* What is read. */
+enum { MOST_KEPT = 8 };
+static struct {
+  const char *option;
+  dev_t device;
+  ino_t number;
+} kept[MOST_KEPT];
+
+void output_keep(const char *option, const char *path) {
+  struct stat now;
+  int i = 0;
+  while (i < MOST_KEPT && kept[i].option) i++;
+  if (i < MOST_KEPT && stat(path, &now) == 0 && S_ISREG(now.st_mode)) kept[i].option = option, kept[i].device = now.st_dev, kept[i].number = now.st_ino;
+}
+
+/* What else is written to this file, or reads it; NULL: nothing. */
 static const char *written_twice(const output *o) {
   struct stat text;
   for (int fd = 1; fd <= 2; fd++)
     if (fstat(fd, &text) == 0 && S_ISREG(text.st_mode) && text.st_ino == o->number && text.st_dev == o->device)
       return fd == 1 ? "standard output" : "standard error";
+  for (int i = 0; i < MOST_KEPT && kept[i].option; i++)
+    if (o->number && o->number == kept[i].number && o->device == kept[i].device) return kept[i].option;
   for (int i = 0; i < MOST_OPEN; i++) {
     const output *other = &outputs[i];
     if (!other->file || other == o) continue;

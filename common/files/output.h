@@ -32,6 +32,9 @@ typedef struct output {
  * status 1: text gets its line when the program ends. */
 void output_start(void);
 
+/* What the program reads, up to eight files: no output may take its place. The option's string is not copied. */
+void output_keep(const char *option, const char *path);
+
 /* Opens a file before any work, so that it is known that it can be written, and that nothing else is written to it. Neither string is copied. Returns NULL after
  * one line on stderr. */
 output *output_open(const char *option, const char *path);

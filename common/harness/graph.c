@@ -133,6 +133,7 @@ int graph_choose(conv_graph *g, const conv_step *const steps[], int count, const
                  char error[GRAPH_ERROR]) {
   plan->workspace_bytes = 0;
   for (int i = 0; i < GRAPH_OPERATIONS; i++) plan->kernel[i] = NULL, plan->chain[i] = NULL;
+  int split = 0; /* operations of two kernels before this one */
   for (int i = 0; i < g->operations; i++) {
     const conv_operation *o = &g->operation[i].what;
     const char *why;
@@ -143,14 +144,20 @@ int graph_choose(conv_graph *g, const conv_step *const steps[], int count, const
       continue;
     }
     plan->kernel[i] = kernel_for(g, i, steps, count, device, &plan->plan[i], &why);
-    if (!plan->kernel[i] && o->kind == OPERATION_CONVOLUTION && !epilogue_empty(&o->epilogue) && graph_split(g, i) == 0)
-      plan->kernel[i] = kernel_for(g, i, steps, count, device, &plan->plan[i], &why);
+    const bool splits = !plan->kernel[i] && o->kind == OPERATION_CONVOLUTION && !epilogue_empty(&o->epilogue);
+    if (splits && graph_split(g, i)) {
+      snprintf(error, GRAPH_ERROR, "operation %d: expected at most %d operations, with epilogues that no kernel takes as operations of their own",
+               i + 1 - split, GRAPH_OPERATIONS);
+      return -1;
+    }
+    if (splits) plan->kernel[i] = kernel_for(g, i, steps, count, device, &plan->plan[i], &why);
     if (!plan->kernel[i]) {
       char shape[256];
       problem_print(&o->problem, shape, sizeof shape);
-      snprintf(error, GRAPH_ERROR, "operation %d, %.160s %s %s: %.100s", i + 1, shape, dtype_name(g->dtype), layout_name(g->layout), why);
+      snprintf(error, GRAPH_ERROR, "operation %d, %.160s %s %s: %.100s", i + 1 - split, shape, dtype_name(g->dtype), layout_name(g->layout), why);
       return -1;
     }
+    split += splits;
     if (plan->plan[i].workspace_bytes > plan->workspace_bytes) plan->workspace_bytes = plan->plan[i].workspace_bytes;
   }
   return 0;

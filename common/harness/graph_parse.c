@@ -1,6 +1,7 @@
 /* Operations of a graph from words. See graph_parse.h. */
 #include "common/harness/graph_parse.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +11,10 @@ static int bad(char why[GRAPH_ERROR], const char *expected, const char *got) {
   return 2;
 }
 
-/* Whether the characters before `to` are this word. */
+/* Whether the characters before `to`, behind a comma or from the first on, are this word. */
 static bool ends_with(const char *text, const char *to, const char *word) {
-  const size_t length = strlen(word);
-  return (size_t)(to - text) >= length && memcmp(to - length, word, length) == 0;
+  const size_t length = strlen(word), all = (size_t)(to - text);
+  return all >= length && memcmp(to - length, word, length) == 0 && (all == length || to[-1 - (ptrdiff_t)length] == ',');
 }
 
 int graph_parse(conv_graph *g, const char *text, int y[GRAPH_OPERATIONS + 1], char why[GRAPH_ERROR]) {
@@ -28,13 +29,17 @@ int graph_parse(conv_graph *g, const char *text, int y[GRAPH_OPERATIONS + 1], ch
   if (length >= sizeof shape || strlen(from + length) >= sizeof epilogue || (*text && text[strlen(text) - 1] == '+'))
     return bad(why, "a benchdnn string of less than 256 characters and up to four words", text);
   char *to = epilogue;
+  bool had_from = false;
   for (const char *c = from[length] ? from + length + 1 : ""; *c; c++) {
     if (*c == '=') { /* +residual=N, +from=N */
       char *end;
       const long n = strtol(c + 1, &end, 10);
       const bool is_from = ends_with(epilogue, to, "from"), whole = end > c + 1 && (!*end || *end == '+');
-      if (!whole || n < 0 || n > g->operations || (is_from && !g->operations) || y[n] < 0 || !(is_from || ends_with(epilogue, to, "residual")))
+      if (!whole || c[1] < '0' || c[1] > '9' || n > g->operations || (is_from && !g->operations) || y[n] < 0 ||
+          !(is_from || ends_with(epilogue, to, "residual")))
         return bad(why, "+residual=N or +from=N with N the number of an operation before it, or 0", text);
+      if (is_from && had_from) return bad(why, "one +from=N", text);
+      had_from |= is_from;
       *(is_from ? &x : &residual) = y[n];
       if (is_from) to -= strlen("from");
       c = is_from && *end ? end : end - 1; /* and the + behind from=N */

@@ -12,6 +12,7 @@
 
 #include "common/conv/epilogue.h"
 #include "common/conv/tensor.h"
+#include "common/files/output.h"
 #include "common/harness/plan.h"
 
 /* The tutorial's layer on a GPU; on the emulator one that takes a blink. A step whose kernels cannot do them has its own. */
@@ -237,9 +238,9 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       case SEED: failed = parse_integer("--seed", optarg, 0, LLONG_MAX, &number), o->seed = (uint64_t)number; break;
       case CSV: o->csv = optarg; break;
       case JSON: o->json = optarg; break;
-      case X: o->npy_in[TENSOR_X] = optarg; break;
-      case W: o->npy_in[TENSOR_W] = optarg; break;
-      case DY: o->npy_in[TENSOR_Y] = optarg; break;
+      case X: output_keep("--x", o->npy_in[TENSOR_X] = optarg); break;
+      case W: output_keep("--w", o->npy_in[TENSOR_W] = optarg); break;
+      case DY: output_keep("--dy", o->npy_in[TENSOR_Y] = optarg); break;
       case OUT: o->npy_out = optarg; break;
       case KEEP_WRONG: o->keep_wrong = true; break;
       case RANDOM: failed = parse_integer("--random", optarg, 1, 1000000, &random); break;

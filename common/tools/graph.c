@@ -119,7 +119,8 @@ int main(int argc, char **argv) {
     if (option == SEED && (errno = 0, r.seed = strtoull(optarg, &end, 10), *end || end == optarg || errno || strchr(optarg, '-')))
       return bad("--seed", "an integer from 0 to 2^64 - 1", optarg);
     if (option == DTYPE && strcmp(optarg, "fp32") != 0 && strcmp(optarg, "fp16") != 0) return bad("--dtype", "fp32 or fp16", optarg);
-    if (option == DTYPE && strcmp(optarg, "fp16") == 0) asked.dtype = DTYPE_FP16, asked.layout = LAYOUT_NHWC;
+    if (option == DTYPE)
+      asked.dtype = strcmp(optarg, "fp16") == 0 ? DTYPE_FP16 : DTYPE_FP32, asked.layout = asked.dtype == DTYPE_FP16 ? LAYOUT_NHWC : LAYOUT_NCHW;
     if (option == VERIFY) r.verify = optarg;
     if (option == CSV) r.csv = optarg;
     if (option == SECONDS && (r.seconds = strtod(optarg, &end), end == optarg || *end || !(r.seconds > 0 && r.seconds <= 1000)))

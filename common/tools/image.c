@@ -211,6 +211,8 @@ int main(int argc, char **argv) {
   static filter_set filter;
   pnm_image photo;
   conv_problem problem;
+  output_keep("--filter", a.filter), output_keep("PHOTO", a.photo);
+  if (finishing) output_keep("--y", a.y);
   a.first = preparing ? output_open("--w", a.w) : output_open("--after", a.after);
   if (a.first) a.second = preparing ? output_open("--x", a.x) : output_open("--side", a.side);
   if (!a.second) return 2;

@@ -109,7 +109,7 @@ void emu_engines_mbarrier_init(emu_block *block, uint32_t offset) {
   c->engines = true;
   emu_hook_access((void *)(c->arena + offset), 8, EMU_WRITE, __builtin_return_address(0));
   emu_phases *p = phases_at(c, offset);
-  if (p == NULL && c->mbarriers == EMU_MBARRIERS) return; /* more than we keep account of: what reports to it is never known */
+  if (p == NULL && c->mbarriers == EMU_MBARRIERS) emu_fail("a block has more than %d mbarriers: the checker keeps account of no more", EMU_MBARRIERS);
   if (p == NULL) p = &c->mbarrier[c->mbarriers++];
   p->offset = offset;
   p->over = 0;
@@ -263,7 +263,11 @@ void emu_engines_store_issued(uint32_t shared, uint32_t bytes, emu_site where, u
   c->engines = true;
   if (!inside(c, shared, bytes, "a store from it", pc)) return;
   *number = ++c->stores[g];
-  engine_reads(c, shared / 4, bytes / 4, EMU_WARPGROUPS + g, c->stores[g], "a store from it", pc);
+}
+
+void emu_engines_store_reads(uint32_t shared, uint32_t bytes, unsigned number, emu_site where) {
+  const unsigned g = emu_self->number / 128;
+  if (number > 0) engine_reads(emu_checking, shared / 4, bytes / 4, EMU_WARPGROUPS + g, number, "a store from it", emu_site_pc(where));
 }
 
 /* Those who wait for the copy at the other end know that its source has been read. */

@@ -281,6 +281,7 @@ static const emu_tool checker = {
     .bulk_arrived = emu_engines_bulk_arrived,
     .bulk_global = emu_engines_bulk_global,
     .store_issued = emu_engines_store_issued,
+    .store_reads = emu_engines_store_reads,
     .store_waited = emu_engines_store_waited,
     .wgmma_issued = emu_engines_wgmma_issued,
     .wgmma_waited = emu_engines_wgmma_waited,

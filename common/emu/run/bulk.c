@@ -98,11 +98,12 @@ static void store_piece(void *context, uint32_t shared, unsigned char *global, u
 
 static bool is_load(const job *j) { return j->kind == LOAD || j->kind == BETWEEN || j->kind == SENT; }
 
-/* What a job touches in global memory. Sums are atomic: they are not told. */
+/* What a job touches in global memory (sums are atomic: they are not told), and what of a store's source goes there. */
 static void tell_piece(void *context, uint32_t shared, unsigned char *global, unsigned bytes) {
   const job *j = ((const carried *)context)->j;
-  (void)shared;
-  if (global != NULL && j->kind != ADD) EMU_TELL(bulk_global, global, bytes, j->kind == STORE, j->where);
+  if (global == NULL) return;
+  if (j->kind != ADD) EMU_TELL(bulk_global, global, bytes, j->kind == STORE, j->where);
+  if (!is_load(j)) EMU_TELL(store_reads, shared, bytes, j->number, j->where);
 }
 
 static void walk(job *j, emu_box_piece *piece, carried *c) {
@@ -174,11 +175,12 @@ static void issue(const job *made) {
     memset(other->arena + to, EMU_POISON, j->bytes);
     EMU_TELL(bulk_issued, other, to, j->bytes, j->mbarrier % EMU_ARENA, j->where);
   }
+  if (!is_load(j) || j->kind == BETWEEN) EMU_TELL(store_issued, j->shared, j->bytes, j->where, &j->number);
+  if (j->kind == BETWEEN) EMU_TELL(store_reads, j->shared, j->bytes, j->number, j->where);
   if (emu_the_tool != NULL && emu_the_tool->bulk_global != NULL && j->kind != BETWEEN && j->kind != SENT) {
     carried c = {j, emu_self->block, NULL};
     walk(j, tell_piece, &c);
   }
-  if (!is_load(j) || j->kind == BETWEEN) EMU_TELL(store_issued, j->shared, j->bytes, j->where, &j->number);
   if (emu_late()) return;
   carry_out(j);
   if (is_load(j)) end(emu_jobs_take(&w->loads, w->loads.count - 1));
