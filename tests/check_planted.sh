@@ -204,8 +204,6 @@ plant groups_stage $groups 's/if \(!t.own\) ptx_bulk_wait_read<0>\(\), /if (!t.o
 plant groups_behind $groups 's/\*\(uint4 \*\)\(at \+ i\) = uint4\(\)/(void)at/' said 'uninitialised' '06u: nothing behind the boxes' "$side"
 only='{256, {NULL, group_kernel<256, true>}}'
 plant groups_class $groups '/what was there before has left/d' said 'race' '06u: results of a class over those of the class before' "$back"
-only='{104, {NULL, group_kernel<104, true>}}, {256, {}}'
-plant groups_box $groups '/if \(t->classes > 1 .. t->planes > 1\) return/d' said 'out-of-bounds|race|uninitialised' '06u: a box of more than its pixels' '--pass dgrad --kernel 06u --shape g32mb2ic32ih20iw7oc32oh11ow4kh3kw3sh2sw2ph2pw1'
 only='' gradient='--pass wgrad --kernel 06v --shape g8mb12ic64ih9oc64kh3ph1'
 wgrad=06_tensorcore_fp16/v_groups_wgrad.cu
 plant diagonal_taps $wgrad 's/ROW_OF_TAPS \? p.dil_w \* ROW/ROW_OF_TAPS ? 2 * p.dil_w * ROW/' result '' '06v: the next tap two pixels on' "$gradient"

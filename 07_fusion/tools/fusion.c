@@ -45,7 +45,7 @@ typedef struct session {
 
 /* One chain, and what was found. */
 typedef struct point {
-  char text[MOST_TEXT];
+  char text[WORDS * MOST_TEXT];
   const char *kernel;
   chain_facts facts;
   int registers, resident; /* of a thread; blocks on a multiprocessor; 0: not known here */

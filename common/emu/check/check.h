@@ -268,7 +268,7 @@ void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, 
 void emu_engines_bulk_arrived(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
 void emu_engines_bulk_global(const void *address, size_t bytes, bool writes, emu_site where);
 void emu_engines_store_issued(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number);
-void emu_engines_store_reads(uint32_t shared, uint32_t bytes, unsigned number, emu_site where);
+void emu_engines_store_reads(uint32_t shared, uint32_t bytes, bool kept, unsigned number, emu_site where);
 void emu_engines_bulk_sent(emu_thread *t, unsigned number, emu_block *to, uint32_t mbarrier);
 void emu_engines_store_waited(emu_thread *t, unsigned number);
 void emu_engines_wgmma_issued(const struct emu_wgmma_record *what, unsigned group, emu_site where);

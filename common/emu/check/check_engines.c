@@ -228,8 +228,8 @@ void emu_engines_bulk_arrived(emu_block *block, uint32_t shared, uint32_t bytes,
   }
 }
 
-/* An engine reads: what is there must be written, known to the thread that asks for it, and have passed from its proxy to the other. */
-static void engine_reads(emu_checker *c, size_t first, size_t count, unsigned engine, uint32_t time, const char *what, const void *pc) {
+/* An engine reads: what is there must be written (if it is not dropped: kept), known to the thread that asks for it, and have passed from its proxy to the other. */
+static void engine_reads(emu_checker *c, size_t first, size_t count, bool kept, unsigned engine, uint32_t time, const char *what, const void *pc) {
   const unsigned w = own_warp(), me = emu_self->number;
   const emu_reads now = {time, 0, emu_short_pc(pc)};
   const uint32_t *known = c->clock[w], *fenced = c->fenced_known[w];
@@ -239,8 +239,10 @@ static void engine_reads(emu_checker *c, size_t first, size_t count, unsigned en
     emu_cell *cell = cell_of(c, group);
     const unsigned by = cell->write_thread / EMU_WARP;
     if (!cell->written && !cell->split) {
-      emu_shared_describe_at(c, 4 * group, place, sizeof place);
-      emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s: %s%s", what, place, cell->pending ? ", a copy that nobody has waited for" : "");
+      if (kept || cell->pending) {
+        emu_shared_describe_at(c, 4 * group, place, sizeof place);
+        emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s: %s%s", what, place, cell->pending ? ", a copy that nobody has waited for" : "");
+      }
     } else if (cell->write_clock > known[by] && cell->write_thread != me) {
       const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), emu_writer(cell), -1};
       note_race(c, 4 * group, &other, what, pc);
@@ -265,9 +267,9 @@ void emu_engines_store_issued(uint32_t shared, uint32_t bytes, emu_site where, u
   *number = ++c->stores[g];
 }
 
-void emu_engines_store_reads(uint32_t shared, uint32_t bytes, unsigned number, emu_site where) {
+void emu_engines_store_reads(uint32_t shared, uint32_t bytes, bool kept, unsigned number, emu_site where) {
   const unsigned g = emu_self->number / 128;
-  if (number > 0) engine_reads(emu_checking, shared / 4, bytes / 4, EMU_WARPGROUPS + g, number, "a store from it", emu_site_pc(where));
+  if (number > 0) engine_reads(emu_checking, shared / 4, bytes / 4, kept, EMU_WARPGROUPS + g, number, "a store from it", emu_site_pc(where));
 }
 
 /* Those who wait for the copy at the other end know that its source has been read. */
@@ -328,7 +330,7 @@ void emu_engines_wgmma_issued(const emu_wgmma_record *what, unsigned group, emu_
       for (int k = 0; k < 16; k += operands[o].mn ? 1 : RUN) {
         const uint32_t at = emu_wgmma_address(operands[o].descriptor, operands[o].mn, row, k);
         if (!inside(c, at, 2 * RUN, operands[o].name, pc)) return;
-        engine_reads(c, at / 4, RUN / 2, g, group + 1, operands[o].name, pc);
+        engine_reads(c, at / 4, RUN / 2, true, g, group + 1, operands[o].name, pc);
       }
 }
 

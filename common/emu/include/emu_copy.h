@@ -1,6 +1,7 @@
 /* memcpy, memmove and memset in a kernel, for the builds whose accesses are seen (modes.mk). g++ makes some of them into plain accesses and leaves the others as calls, which
  * no hook would see. Here all are plain accesses, each of as many bytes as both pointers' types are aligned to. nvcc may take smaller ones: it knows little of a pointer. */
 #pragma once
+#include <cstring> /* which would take the names below away */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -98,12 +98,11 @@ static void store_piece(void *context, uint32_t shared, unsigned char *global, u
 
 static bool is_load(const job *j) { return j->kind == LOAD || j->kind == BETWEEN || j->kind == SENT; }
 
-/* What a job touches in global memory (sums are atomic: they are not told), and what of a store's source goes there. */
+/* What a job touches in global memory (sums are atomic: they are not told), and of a store's source what goes there and what is dropped. */
 static void tell_piece(void *context, uint32_t shared, unsigned char *global, unsigned bytes) {
   const job *j = ((const carried *)context)->j;
-  if (global == NULL) return;
-  if (j->kind != ADD) EMU_TELL(bulk_global, global, bytes, j->kind == STORE, j->where);
-  if (!is_load(j)) EMU_TELL(store_reads, shared, bytes, j->number, j->where);
+  if (global != NULL && j->kind != ADD) EMU_TELL(bulk_global, global, bytes, j->kind == STORE, j->where);
+  if (!is_load(j)) EMU_TELL(store_reads, shared, bytes, global != NULL, j->number, j->where);
 }
 
 static void walk(job *j, emu_box_piece *piece, carried *c) {
@@ -176,7 +175,7 @@ static void issue(const job *made) {
     EMU_TELL(bulk_issued, other, to, j->bytes, j->mbarrier % EMU_ARENA, j->where);
   }
   if (!is_load(j) || j->kind == BETWEEN) EMU_TELL(store_issued, j->shared, j->bytes, j->where, &j->number);
-  if (j->kind == BETWEEN) EMU_TELL(store_reads, j->shared, j->bytes, j->number, j->where);
+  if (j->kind == BETWEEN) EMU_TELL(store_reads, j->shared, j->bytes, true, j->number, j->where);
   if (emu_the_tool != NULL && emu_the_tool->bulk_global != NULL && j->kind != BETWEEN && j->kind != SENT) {
     carried c = {j, emu_self->block, NULL};
     walk(j, tell_piece, &c);

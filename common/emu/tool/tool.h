@@ -71,10 +71,10 @@ typedef struct emu_tool {
   void (*bulk_issued)(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
   void (*bulk_arrived)(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
   void (*bulk_global)(const void *address, size_t bytes, bool writes, emu_site where);
-  void (*store_issued)(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number); /* its number, for the next two */
-  void (*store_reads)(uint32_t shared, uint32_t bytes, unsigned number, emu_site where);   /* what of it goes somewhere: not what lies outside of the tensor */
-  void (*bulk_sent)(emu_thread *t, unsigned number, emu_block *to, uint32_t mbarrier);     /* from block to block: the source has been read */
-  void (*store_waited)(emu_thread *t, unsigned number);                                    /* for its stores up to this one */
+  void (*store_issued)(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number);          /* its number, for the next two */
+  void (*store_reads)(uint32_t shared, uint32_t bytes, bool kept, unsigned number, emu_site where); /* kept: it is not dropped, outside of the tensor */
+  void (*bulk_sent)(emu_thread *t, unsigned number, emu_block *to, uint32_t mbarrier);              /* from block to block: the source has been read */
+  void (*store_waited)(emu_thread *t, unsigned number);                                             /* for its stores up to this one */
   void (*wgmma_issued)(const struct emu_wgmma_record *what, unsigned group, emu_site where);
   void (*wgmma_waited)(emu_block *block, unsigned warpgroup, unsigned done);
   void (*proxy_fence)(emu_thread *t);
