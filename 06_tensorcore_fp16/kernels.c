@@ -37,7 +37,7 @@ static bool blocks_pay_wgrad(const conv_problem *p, conv_pass pass, const conv_d
 /* Depthwise layers, the image's gradient: where a warp of plain FMAs (step 04) has not less to set up. */
 static bool wide_no_stride(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)device, (void)random;
-  return p->stride_h * p->stride_w == 1 && !(p->R * p->S <= 9 && p->W < 100);
+  return p->stride_h == 1 && p->stride_w == 1 && !(p->R * p->S <= 9 && p->W < 100);
 }
 
 /* Dense layers: where the window pays, and where the reduction is worth dividing. */
@@ -61,7 +61,7 @@ static bool stream_pays(const conv_problem *p, conv_pass pass, const conv_device
 }
 static bool stream_pays_dgrad(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   const conv_problem turned = turned_dgrad(p).p;
-  return p->stride_h * p->stride_w == 1 && stream_pays(&turned, pass, device, random);
+  return p->stride_h == 1 && p->stride_w == 1 && stream_pays(&turned, pass, device, random);
 }
 static bool few_tiles(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)random;
@@ -73,7 +73,7 @@ static bool few_tiles(const conv_problem *p, conv_pass pass, const conv_device *
 /* Rows that begin in the middle of a sector keep the copy engine longer than a warp's own copies take. */
 static bool few_odd_channels(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)device, (void)random;
-  return p->groups == 1 && p->C <= 40 && p->C % 16 != 0 && p->stride_h * p->stride_w > 1;
+  return p->groups == 1 && p->C <= 40 && p->C % 16 != 0 && (p->stride_h > 1 || p->stride_w > 1);
 }
 static bool not_depthwise(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)device, (void)random;

@@ -48,6 +48,7 @@ refused() { # LINE ARGUMENTS...
 }
 refused 'mb1ic64ih8oc64kh1 mb1ic64ih8oc64kh1+silu: expected a chain that one kernel computes' mb1ic64ih8oc64kh1 mb1ic64ih8oc64kh1+silu
 refused '--list: /nowhere: expected a list of chains: No such file or directory' --list /nowhere
+refused '--images: expected no operations beside it, got "mb1ic8ih5oc8kh1"' --images 3 mb1ic8ih5oc8kh1
 refused '--seconds: expected a number above 0 and up to 1000, got "x"' --seconds x
 refused 'fusion: expected at most 8 operations, got 9' 1 2 3 4 5 6 7 8 9
 refused 'operation 2: expected x of 1 x 32 x 8 x 8, got 1 x 64 x 8 x 8' mb1ic64ih8oc64kh3ph1 mb1ic32ih8oc64kh1

@@ -38,6 +38,7 @@ refused '--network: expected resnet18 or resnet50, got "vgg"' --network vgg
 refused '--batch: expected an integer from 1 to 4096, got "0"' --batch 0
 refused '--size: expected 32 to 1024, got 16' --size 16
 refused '--narrower: expected 1, 2, 4 or 8, got "3"' --narrower 3 --batch 2
+refused '--fused: expected no --unfused beside it, got "both"' --fused --unfused
 refused 'network: expected options alone (see --help), got "more"' more
 rm -f "$out"
 done_testing

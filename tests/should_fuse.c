@@ -6,7 +6,7 @@
 
 #include "tests/tap.h"
 
-static const conv_device device = {.arch = 90, .sm_count = 132, .l2_bytes = 50 << 20};
+static const conv_device device = {.arch = 90, .sm_count = 132, .l2_bytes = 60 << 20};
 static const machine_peaks peaks = {.fp32_flops = 67e12, .fp16_flops = 800e12, .read_per_second = 4e12, .copy_per_second = 4e12};
 
 static conv_operation operation(const char *shape, conv_epilogue e) {

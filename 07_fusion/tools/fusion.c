@@ -277,13 +277,14 @@ int main(int argc, char **argv) {
   const char *list = NULL, *csv = NULL;
   char error[512], *end;
   int option;
+  bool images = false;
   output_start();
   s.timing = s.cudnn = true;
   parse_images("1,32,256", &s);
   while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
     if (option == HELP) return fputs(help_text, stdout), 0;
     if (option == LIST) list = optarg;
-    if (option == IMAGES && parse_images(optarg, &s)) return 2;
+    if (option == IMAGES && (images = true, parse_images(optarg, &s))) return 2;
     if (option == CSV) csv = optarg;
     if (option == NO_CUDNN) s.cudnn = false;
     if (option == BARE) s.bare = true;
@@ -293,12 +294,13 @@ int main(int argc, char **argv) {
     if (option == '?') return 2;
   }
   if (list && optind < argc) return fprintf(stderr, "--list: expected no operations beside it, got \"%s\"\n", argv[optind]), 2;
+  if (images && optind < argc) return fprintf(stderr, "--images: expected no operations beside it, got \"%s\"\n", argv[optind]), 2;
   if (argc - optind > WORDS) return fprintf(stderr, "fusion: expected at most %d operations, got %d\n", WORDS, argc - optind), 2;
   if (machine_open_gpu(&s.m, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
   s.device = s.m.device, s.peaks = s.m.peaks;
   if (s.m.device.emulated) { /* an H200 has what plans ask for: its multiprocessors, shared memory for a block, cache */
     const gpu_limits *gpu = gpu_limits_of(FITTED_GPU);
-    s.device.arch = 90, s.device.sm_count = 132, s.device.l2_bytes = (size_t)50 << 20;
+    s.device.arch = 90, s.device.sm_count = 132, s.device.l2_bytes = (size_t)60 << 20;
     s.peaks = (machine_peaks){
         .fp32_flops = gpu->fp32_flops, .fp16_flops = gpu->fp16_flops, .read_per_second = gpu->read_per_second, .copy_per_second = gpu->copy_per_second};
     if (optind == argc) s.timing = false; /* a list is too much to be verified here */

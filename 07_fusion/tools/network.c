@@ -153,6 +153,7 @@ int main(int argc, char **argv) {
     }
   if (failed) return failed;
   if (optind < argc) return argument_bad("network", "options alone (see --help)", argv[optind]);
+  if (fused && !chains) return argument_bad("--fused", "no --unfused beside it", "both");
   if (shape.size && shape.size < 32) return fprintf(stderr, "--size: expected 32 to 1024, got %d\n", shape.size), 2;
   machine m;
   if (machine_open_gpu(&m, error, sizeof error)) return fprintf(stderr, "%s\n", error), 2;
