@@ -42,6 +42,7 @@ refused 'OPERATION: expected one +from=N, got "mb1ic8ih8oc8kh3ph1+from=0+from=1"
 refused 'graph: operation 2, g8mb1ic8ih4oc8oh4kh3ph1 fp32 NCHW: does not fuse relu' mb1ic8ih4oc8kh1+scale+bias pool:g8mb1ic8ih4oc8kh3ph1+relu
 refused 'graph: operation 40: expected at most 80 operations, with epilogues that no kernel takes as operations of their own' $(for ((i = 0; i < 41; i++)); do echo mb1ic8ih1oc8kh1+bias; done)
 says '  1  mb1ic8ih8oc8oh8kh3ph1  by 05' -- --dtype fp16 --dtype fp32 mb1ic8ih8oc8kh3ph1
+refused 'graph: operation 1, mb1000000ic64ih64oc8oh64kh1 fp16 NHWC: x has 2^31 elements or more (indices are 32-bit)' --dtype fp16 mb1000000ic64ih64oc8kh1
 refused '--dtype: expected fp32 or fp16, got "int8"' --dtype int8 mb2ic8ih14oc16kh3ph1
 refused 'graph: operation 1, mb1ic7ih40oc8oh40kh17ph8 fp16 NHWC: not depthwise: one group' --dtype fp16 mb1ic7ih40oc8kh17ph8
 done_testing

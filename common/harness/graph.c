@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/harness/plain.h"
+
 static int add_tensor(conv_graph *g, tensor_use use, conv_tensor shape) {
   shape.data = NULL;
   g->tensor[g->tensors] = (graph_tensor){.use = use, .host = shape};
@@ -78,7 +80,10 @@ static const conv_kernel *kernel_for(const conv_graph *g, int i, const conv_step
     const conv_kernel *k = first_that_can(g, &o->what, steps[s]->kernels, steps[s]->kernel_count, device, plan, why);
     if (k) return k;
   }
-  return first_that_can(g, &o->what, unfused, 4, device, plan, why);
+  const conv_kernel *const k = first_that_can(g, &o->what, unfused, 4, device, plan, why);
+  const char *const too_large = plain_unsupported(&o->what.problem, device);
+  if (!k && too_large) *why = too_large; /* rather than what the last kernel says */
+  return k;
 }
 
 int graph_split(conv_graph *g, int i) {
