@@ -52,12 +52,12 @@ static int apart_of(const conv_chain *chain, conv_operation apart[2 * CHAIN_OPER
   return count;
 }
 
-/* What decides most, in words. */
-static void say_why(fusion_account *a, bool one, double tiles_us) {
+/* What decides most, in words. apart: kernels without fusion. */
+static void say_why(fusion_account *a, int apart, double tiles_us) {
   const double megabytes = (a->bytes_apart - a->bytes_fused) / 1e6, again = a->macs > 0 ? 100 * a->again / a->macs : 0;
   if (a->pays && again >= 0.5) snprintf(a->reason, sizeof a->reason, "pays: %.3g MB less through memory, for %.0f %% more products", megabytes, again);
   else if (a->pays) snprintf(a->reason, sizeof a->reason, "pays: %.3g MB less through memory, and nothing is computed twice", megabytes);
-  else if (one) snprintf(a->reason, sizeof a->reason, "does not pay: it is one operation without an epilogue");
+  else if (apart == 1) snprintf(a->reason, sizeof a->reason, "does not pay: it is one operation without an epilogue");
   else if (again >= 5) snprintf(a->reason, sizeof a->reason, "does not pay: %.0f %% more products take longer than %.3g MB through memory", again, megabytes);
   else if (a->busy < 0.75)
     snprintf(a->reason, sizeof a->reason, "does not pay: too few tiles, the multiprocessors have one for %.0f %% of the time", 100 * a->busy);
@@ -88,5 +88,5 @@ void should_fuse(const conv_chain *chain, const chain_facts *facts, const conv_d
   const bool one = chain->count == 1;
   a->us_fused = (one ? start_us : chain_start_us) + fmax(work_us(peaks, fused, memory_share, one ? padded_macs(&chain->operation[0]) : 0), facts->us);
   a->pays = a->us_fused < a->us_apart && count > 1;
-  say_why(a, count == 1, facts->us);
+  say_why(a, count, facts->us);
 }

@@ -22,10 +22,10 @@ choice-06 | 06 | --suite DEEPLAB --batch 16 --pass fprop
 ladder-06 | 06 | --shape mb64ic256ih56oc256oh56kh3ph1n"ladder" --pass fprop --kernel 06a,06b,06c,06d,06e,06f,06h,06i
 ladder-06 | 06 | --shape mb16ic64ih56oc128oh56kh3ph1n"readme" --pass fprop --kernel 06a,06b,06c,06d,06e,06f,06h,06i
 fused-06 | 06 | --suite resnet50 --batch 32 --pass fprop --kernel auto --cudnn-fused --search-seconds 3
-backward-06 | 06 | --suite resnet50 --batch 32 --pass dgrad --kernel auto
-backward-06 | 06 | --suite resnet50 --batch 256 --pass dgrad --kernel auto
-backward-06 | 06 | --suite resnet50 --batch 32 --pass wgrad --kernel auto
-backward-06 | 06 | --suite resnet50 --batch 256 --pass wgrad --kernel auto
+backward-06 | 06 | --suite resnet50 --batch 32 --pass dgrad --kernel auto --search-cudnn --search-seconds 3
+backward-06 | 06 | --suite resnet50 --batch 256 --pass dgrad --kernel auto --search-cudnn --search-seconds 3
+backward-06 | 06 | --suite resnet50 --batch 32 --pass wgrad --kernel auto --search-cudnn --search-seconds 3
+backward-06 | 06 | --suite resnet50 --batch 256 --pass wgrad --kernel auto --search-cudnn --search-seconds 3
 held-06 | 06 | --suite held_training --kernel auto --search-seconds 4
 held-few | 06 | --suite held_few --kernel auto --search-seconds 4
 held-fp32 | 05 | --suite held_fp32 --pass fprop --kernel auto --search-seconds 4
