@@ -110,10 +110,10 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
   const char *why = plain_unsupported(p, device);
   if (why) return why;
   pixels_plan *mine = plan_data<pixels_plan>(plan);
-  why = map_windows(plan, &mine->windows, p, WIDE, PIXELS);
+  why = map_windows(plan, &mine->windows, p, WIDE, PIXELS, FETCH);
   const cuuint64_t size[2] = {(cuuint64_t)p->K, (cuuint64_t)p->N * p->P * p->Q};
   const cuuint32_t box[2] = {WIDE, PIXELS};
-  if (!why) why = map_tiles(plan, &mine->gradients, "dy", 2, size, box);
+  if (!why) why = map_tiles(plan, &mine->gradients, "dy", 2, size, box, FETCH);
   if (why) return why;
   pixel_cut *t = &mine->cut;
   if (best_cut(p, device->sm_count, NO_PAIR, NO_PAIR, t) == INFINITY) return "2^30 steps of 64 pixels or more, of all tiles together";

@@ -62,14 +62,15 @@ static inline const char *map_windows(conv_plan *plan, CUtensorMap *map, const c
 }
 
 /* A tensor as it lies, `dims` dimensions, innermost first, and a box of it, both in halves. */
-static inline const char *map_tiles(conv_plan *plan, CUtensorMap *map, const char *what, int dims, const cuuint64_t *size, const cuuint32_t *box) {
+static inline const char *map_tiles(conv_plan *plan, CUtensorMap *map, const char *what, int dims, const cuuint64_t *size, const cuuint32_t *box,
+                                    CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B) {
   cuuint64_t stride[5] = {2 * size[0]};
   cuuint32_t step[5] = {1, 1, 1, 1, 1};
   for (int d = 1; d < dims; d++) stride[d] = stride[d - 1] * size[d];
   const auto encode = driver_function<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   if (encode == NULL || map_replace() == NULL) return "the driver has no tensor maps";
   const CUresult status = encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, (cuuint32_t)dims, no_address, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                                 CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                                 CU_TENSOR_MAP_SWIZZLE_128B, promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return status == CUDA_SUCCESS ? NULL : map_refused(plan, what, status);
 }
 

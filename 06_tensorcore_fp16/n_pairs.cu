@@ -122,10 +122,10 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
   pixel_cut *t = &mine->cut;
   if (best_cut(p, device->sm_count, SHARED_X, SHARED_DY, t) == INFINITY) return "2^30 steps of 64 pixels or more, of all tiles together";
   const bool shared_x = t->filters_next > 0;
-  why = map_windows(plan, &mine->windows, p, WIDE, shared_x ? HALF : PIXELS);
+  why = map_windows(plan, &mine->windows, p, WIDE, shared_x ? HALF : PIXELS, FETCH);
   const cuuint64_t size[2] = {(cuuint64_t)p->K, (cuuint64_t)p->N * p->P * p->Q};
   const cuuint32_t box[2] = {WIDE, (cuuint32_t)(shared_x ? PIXELS : HALF)};
-  if (!why) why = map_tiles(plan, &mine->gradients, "dy", 2, size, box);
+  if (!why) why = map_tiles(plan, &mine->gradients, "dy", 2, size, box, FETCH);
   if (why) return why;
   t->stages = stages_of(t, device);
   mine->lanes = lanes_of(t);

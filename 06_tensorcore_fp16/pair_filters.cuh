@@ -14,7 +14,7 @@ typedef struct pair_steps {
 } pair_steps;
 
 /* By the consumers: filters from `first` on, [64 of them][step][2 pairs][64][16 bytes], `pieces` times 64. */
-static __device__ __forceinline__ void put_pair_filters(const conv_problem &p, const pair_steps &t, int first, int pieces, const __half *__restrict__ w,
+static __device__ __forceinline__ void put_pair_filters(const conv_problem &p, const pair_steps &t, int first, int pieces, const __half *w,
                                                         unsigned char *filters) {
 #pragma unroll 2
   for (int i = threadIdx.x - THREADS; i < pieces * t.steps * 2 * WGMMA_M; i += CONSUMERS * THREADS) {

@@ -3,6 +3,10 @@
 #include "06_tensorcore_fp16/cost.h"
 #include "06_tensorcore_fp16/pixels.cuh"
 
+/* What L2 fetches of x and dy where it has not got what is read: no more than a row of a box. With 256 bytes, as for other kernels, layers that memory limits took
+ * longer (docs/results/06_training.md). */
+static constexpr CUtensorMapL2promotion FETCH = CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+
 /* Which tiles are a party: each alone, those of the same columns, all. */
 enum { ONE_TILE, SAME_COLUMNS, ALL_TILES, PARTIES };
 

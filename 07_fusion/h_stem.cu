@@ -75,8 +75,8 @@ static __device__ __forceinline__ int next_place(const strip_cut &t, const walk 
 
 /* N: positions of a product. */
 template <int N>
-__global__ void __launch_bounds__(BLOCK, 1) stem_kernel(conv_problem p, strip_cut t, finish f, const __half *__restrict__ x, const __half *__restrict__ w,
-                                                        const __grid_constant__ CUtensorMap results) {
+__global__ void __launch_bounds__(BLOCK, 1)
+    stem_kernel(conv_problem p, strip_cut t, finish f, const __half *x, const __half *w, const __grid_constant__ CUtensorMap results) {
   constexpr int ROWS = N <= 112 ? 2 : 1; /* that there are registers for */
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[CONSUMERS * (2 * STAGES + RAWS)];

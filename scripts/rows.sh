@@ -67,6 +67,9 @@ depthwise-networks | 06 | --suite depthwise_networks --batch 16 --pass fprop --k
 depthwise-networks | 06 | --suite MOBILENET --batch 64 --pass fprop --kernel 06p,06x,06y
 channels-06 | 06 | --suite channels --pass fprop --no-cudnn --kernel 06f,06g,06h
 channels-06 | 06 | --suite channels --pass dgrad --no-cudnn --kernel 06g,06h,06j
+order-06 | 06 | --suite resnet50 --batch 1 --pass fprop --kernel auto --no-cudnn --in-order
+order-06 | 06 | --suite resnet50 --batch 32 --kernel auto --no-cudnn --in-order
+order-06 | 06 | --suite resnet50 --batch 256 --kernel auto --no-cudnn --in-order
 transposed-06 | 06 | --suite transposed --pass transposed --kernel auto --search-seconds 4
 transposed-06 | 06 | --suite transposed --pass transposed --kernel auto --fuse bias --search-seconds 4
 train-06 | 06 | --suite train --kernel auto --search-seconds 4
@@ -85,12 +88,12 @@ epilogue-scaled | 07 | --suite SHORTCUTS --batch 32 --pass fprop --kernel auto -
 epilogue-scaled | 07 | --suite SHORTCUTS --batch 256 --pass fprop --kernel auto --fuse scale,bias
 epilogue-scaled | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fuse scale,bias,residual,relu
 epilogue-scaled | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse scale,bias,relu
-epilogue-07 | 07 | --suite EXPANDED --batch 32 --pass fprop --kernel auto --fuse bias,residual,relu --search-seconds 4
-epilogue-07 | 07 | --suite OTHERS --batch 32 --pass fprop --kernel auto --fuse bias,relu --search-seconds 4
-epilogue-07 | 07 | --suite SHORTCUTS --batch 32 --pass fprop --kernel auto --fuse bias --search-seconds 4
-epilogue-07 | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fuse bias,residual,relu --search-seconds 4
-epilogue-07 | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse bias,relu --search-seconds 4
-epilogue-07 | 07 | --suite SHORTCUTS --batch 256 --pass fprop --kernel auto --fuse bias --search-seconds 4
+epilogue-07 | 07 | --suite EXPANDED --batch 32 --pass fprop --kernel auto --fuse bias,residual,relu --search-seconds 4 --in-order
+epilogue-07 | 07 | --suite OTHERS --batch 32 --pass fprop --kernel auto --fuse bias,relu --search-seconds 4 --in-order
+epilogue-07 | 07 | --suite SHORTCUTS --batch 32 --pass fprop --kernel auto --fuse bias --search-seconds 4 --in-order
+epilogue-07 | 07 | --suite EXPANDED --batch 256 --pass fprop --kernel auto --fuse bias,residual,relu --search-seconds 4 --in-order
+epilogue-07 | 07 | --suite OTHERS --batch 256 --pass fprop --kernel auto --fuse bias,relu --search-seconds 4 --in-order
+epilogue-07 | 07 | --suite SHORTCUTS --batch 256 --pass fprop --kernel auto --fuse bias --search-seconds 4 --in-order
 cublaslt-07 | tools/cublaslt | --suite EXPANDED --batch 32 --pass fprop --kernel 07a,cublaslt --fuse bias,residual,relu --search-seconds 2
 cublaslt-07 | tools/cublaslt | --suite PRODUCTS --batch 32 --pass fprop --kernel 07a,cublaslt --fuse bias,relu --search-seconds 2
 cublaslt-07 | tools/cublaslt | --suite EXPANDED --batch 256 --pass fprop --kernel 07a,cublaslt --fuse bias,residual,relu --search-seconds 2

@@ -126,6 +126,10 @@ refused "$beside" --exact --cudnn-fused
 refused "$beside" --cudnn-fused --pass wgrad
 refused "$beside" --cudnn-fused --fuse bias
 
+timed='--in-order: expected kernels that are timed (no --no-time or --exact)'
+refused "$timed" --in-order --no-time
+refused "$timed" --exact --in-order
+
 out=$("$B/02" --csv same --json same 2>&1 >/dev/null)
 ok "$([ $? -eq 2 ] && [ "$out" = '--json: expected another file than --csv, got same' ] && [ ! -e same ] && echo 0 || echo 1)" "$out"
 out=$("$B/02" --csv "$folder" 2>&1 >/dev/null)

@@ -71,9 +71,10 @@ static void write_rows(FILE *file, const network *n, const network_shape *shape,
   strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
   version_text(m->runtime_version, cuda), version_text(m->driver_version, driver);
   if (f->cudnn_us > 0) snprintf(cudnn, sizeof cudnn, "%d.%d.%d", cudnn_version() / 10000, cudnn_version() / 100 % 100, cudnn_version() % 100);
-  fputs("gpu,driver,cuda,cudnn,date,network,batch,layer,operations,kernel,us,cudnn_us,cudnn_plan,floor_us,in_order_us\n", file);
+  fputs("gpu,driver,cuda,cudnn,date,network,batch,layer,operations,kernel,us,cudnn_us,cudnn_plan,floor_us,in_order_us,early_share,cudnn_early_share\n", file);
   for (int i = -1, own = 0; i < f->pieces; i++) {
-    const graph_piece piece = i < 0 ? (graph_piece){0, n->graph.operations, f->us, f->cudnn_us} : f->piece[i];
+    const graph_piece all = {0, n->graph.operations, f->us, f->in_order_us, f->cudnn_us, f->early_share, f->cudnn_early_share};
+    const graph_piece piece = i < 0 ? all : f->piece[i];
     const int last = piece.first + piece.count - 1;
     csv_text(file, m->device.name);
     fprintf(file, ",%s,%s,%s,%s,%s,%d,%s,%d,", driver, cuda, cudnn, date, shape->name, shape->batch, i < 0 ? "all" : n->layer[last], piece.count);
@@ -86,9 +87,8 @@ static void write_rows(FILE *file, const network *n, const network_shape *shape,
       floor_us = 0;
       for (int k = piece.first; k <= last; k++) floor_us += 1e6 * machine_floor(m, &n->graph.operation[k].what, g->dtype);
     }
-    fprintf(file, ",%.3f,%.3f,%s,%.3f,", piece.us, piece.cudnn_us, i >= 0 && piece.count == 1 ? f->cudnn_plans[last] : "", floor_us);
-    if (i < 0) fprintf(file, "%.3f", f->in_order_us);
-    fputc('\n', file);
+    fprintf(file, ",%.3f,%.3f,%s,%.3f,%.3f,%.2f,%.2f\n", piece.us, piece.cudnn_us, i >= 0 && piece.count == 1 ? f->cudnn_plans[last] : "", floor_us,
+            piece.in_order_us, piece.early_share, piece.cudnn_early_share);
   }
 }
 

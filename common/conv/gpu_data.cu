@@ -6,12 +6,12 @@
 static __device__ int64_t first_element() { return blockIdx.x * (int64_t)GPU_THREADS + threadIdx.x; }
 static __device__ int64_t next_element() { return gridDim.x * (int64_t)GPU_THREADS; }
 
-__global__ void __launch_bounds__(GPU_THREADS) fill_kernel(conv_tensor t, conv_source from) {
+__global__ void __launch_bounds__(GPU_THREADS) data_kernel(conv_tensor t, conv_source from) {
   for (int64_t i = first_element(); i < t.count; i += next_element()) tensor_set(&t, i, random_value(from, tensor_index(&t, i)));
 }
 
 cudaError_t gpu_fill(const conv_tensor *t, conv_source from) {
-  fill_kernel<<<gpu_blocks(t->count), GPU_THREADS>>>(*t, from);
+  data_kernel<<<gpu_blocks(t->count), GPU_THREADS>>>(*t, from);
   return cudaGetLastError();
 }
 

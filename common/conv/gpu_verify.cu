@@ -49,8 +49,8 @@ cudaError_t gpu_compare(const conv_tensor *out, const conv_reference *ref, const
 }
 
 /* Threads stop at their first. */
-__global__ void __launch_bounds__(GPU_THREADS)
-    first_kernel(conv_tensor out, conv_tensor shape, const double *value, const float *scale, conv_judge judge, int64_t from, unsigned long long *first) {
+__global__ void __launch_bounds__(GPU_THREADS) next_mismatch_kernel(conv_tensor out, conv_tensor shape, const double *value, const float *scale,
+                                                                    conv_judge judge, int64_t from, unsigned long long *first) {
   double ignored = 0;
   for (int64_t i = from + first_element(); i < shape.count; i += next_element()) {
     if (!judge_wrong(&judge, (double)tensor_get(&out, place_in(&out, &shape, i)), value[i], scale[i], &ignored, &ignored)) continue;
@@ -63,7 +63,7 @@ cudaError_t gpu_next_mismatch(const conv_tensor *out, const conv_reference *ref,
   unsigned long long *first = (unsigned long long *)ref->room;
   cudaError_t status = cudaMemset(first, 0xFF, sizeof *first);
   if (status) return status;
-  first_kernel<<<gpu_blocks(ref->shape.count - from), GPU_THREADS>>>(*out, ref->shape, ref->value, ref->scale, *judge, from, first);
+  next_mismatch_kernel<<<gpu_blocks(ref->shape.count - from), GPU_THREADS>>>(*out, ref->shape, ref->value, ref->scale, *judge, from, first);
   status = cudaGetLastError();
   if (!status) status = cudaMemcpy(&m->offset, first, sizeof m->offset, cudaMemcpyDeviceToHost);
   if (status) return status;
@@ -97,7 +97,7 @@ cudaError_t gpu_fuse(const conv_reference *ref, const conv_epilogue *e, const ep
   return cudaGetLastError();
 }
 
-__global__ void __launch_bounds__(GPU_THREADS) pixels_kernel(conv_tensor shape, double *value, float *scale, conv_operation o, conv_tensor x) {
+__global__ void __launch_bounds__(GPU_THREADS) reference_pixels_kernel(conv_tensor shape, double *value, float *scale, conv_operation o, conv_tensor x) {
   for (int64_t i = first_element(); i < shape.count; i += next_element()) {
     int at[4];
     tensor_coordinates(&shape, i, at);
@@ -107,6 +107,6 @@ __global__ void __launch_bounds__(GPU_THREADS) pixels_kernel(conv_tensor shape, 
 }
 
 cudaError_t gpu_pixels(const conv_reference *ref, const conv_operation *o, const conv_tensor *x) {
-  pixels_kernel<<<gpu_blocks(ref->shape.count), GPU_THREADS>>>(ref->shape, ref->value, ref->scale, *o, *x);
+  reference_pixels_kernel<<<gpu_blocks(ref->shape.count), GPU_THREADS>>>(ref->shape, ref->value, ref->scale, *o, *x);
   return cudaGetLastError();
 }

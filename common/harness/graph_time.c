@@ -78,10 +78,12 @@ static cudaError_t time_pieces(const ours *own, const their_graph *theirs, const
     const int count = own->plan->chain[i] ? own->plan->chain[i]->count : 1;
     const int end = i + count + (split_off(g, asked, i + count) ? 1 : 0);
     part of[2] = {{.own = own, .first = i, .end = end}, {.theirs = theirs, .first = of_asked, .end = of_asked + count}};
-    contender turn[2];
-    for (int k = 0; k < 2; k++) turn[k] = (contender){.enqueue = enqueue_part, .poison = nothing, .check = not_checked, .context = &of[k]};
-    status = time_in_turns(turn, theirs ? 2 : 1, ON_GPU, own->sets->count, m);
-    f->piece[f->pieces++] = (graph_piece){of_asked, count, turn[0].median_us, theirs ? turn[1].median_us : 0};
+    contender turn[3];
+    for (int k = 0; k < 3; k++) turn[k] = (contender){.enqueue = enqueue_part, .poison = nothing, .check = not_checked, .context = &of[k / 2]};
+    turn[1].in_order = true;
+    status = time_in_turns(turn, theirs ? 3 : 2, ON_GPU, own->sets->count, m);
+    f->piece[f->pieces++] = (graph_piece){
+        of_asked, count, turn[0].median_us, turn[1].median_us, theirs ? turn[2].median_us : 0, turn[0].early_share, theirs ? turn[2].early_share : 0};
     i = end, of_asked += count;
   }
   return status;

@@ -7,7 +7,8 @@
  * cache. */
 typedef struct graph_piece {
   int first, count;
-  double us, cudnn_us; /* 0: none */
+  double us, in_order_us, cudnn_us;      /* 0: none */
+  double early_share, cudnn_early_share; /* as a contender's: of `us`, `cudnn_us` */
 } graph_piece;
 
 typedef struct graph_figures {

@@ -48,6 +48,7 @@ static const char help_text[] =
     "  --no-cudnn         do not time cuDNN beside the kernels\n"
     "  --search-cudnn     search its plans again, though the winners of an earlier search are known; it begins with them\n"
     "  --cudnn-fused      for forward convolutions a second opponent: cuDNN's best plan of a fused graph with a bias of zeros, in columns of its own\n"
+    "  --in-order         time our kernels also where each waits for the one before it to end: most of 06 and 07 begin early otherwise\n"
     "  --search-seconds S at most S seconds for a problem's search (default 10)\n"
     "  --seed N           other random data (default 1)\n"
     "  --x, --w, --dy FILE.npy   the pass's inputs, axes N,C,H,W (transposed: N,K,P,Q) / K,C/g,R,S / N,K,P,Q; what is not given is random;\n"
@@ -161,6 +162,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
     NO_CUDNN,
     SEARCH_CUDNN,
     CUDNN_FUSED,
+    IN_ORDER,
     SEARCH_SECONDS,
     SEED,
     CSV,
@@ -201,6 +203,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       {"no-cudnn", no_argument, 0, NO_CUDNN},
       {"search-cudnn", no_argument, 0, SEARCH_CUDNN},
       {"cudnn-fused", no_argument, 0, CUDNN_FUSED},
+      {"in-order", no_argument, 0, IN_ORDER},
       {"search-seconds", required_argument, 0, SEARCH_SECONDS},
       {"fuse", required_argument, 0, FUSE_LIST},
       {"verify", required_argument, 0, VERIFY},
@@ -234,6 +237,7 @@ int options_parse(step_options *o, const conv_step *step, int argc, char **argv)
       case NO_CUDNN: o->cudnn = false; break;
       case SEARCH_CUDNN: o->cudnn_search = true; break;
       case CUDNN_FUSED: o->cudnn_fused = true; break;
+      case IN_ORDER: o->in_order = true; break;
       case SEARCH_SECONDS: failed = parse_integer("--search-seconds", optarg, 1, 100000, &number), o->cudnn_seconds = (int)number; break;
       case SEED: failed = parse_integer("--seed", optarg, 0, LLONG_MAX, &number), o->seed = (uint64_t)number; break;
       case CSV: o->csv = optarg; break;

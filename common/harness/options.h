@@ -19,6 +19,7 @@ typedef struct step_options {
   bool cudnn;        /* time cuDNN's plans beside the kernels */
   bool cudnn_search; /* even where the winners of an earlier search are known */
   bool cudnn_fused;  /* beside its plans for a bare forward convolution, those of a graph with a bias of zeros */
+  bool in_order;     /* our kernels also where each waits for the one before it to end */
   int cudnn_seconds; /* of a search; 0: as many as usual */
   uint64_t seed;
   const char *csv, *json;

@@ -47,5 +47,9 @@ int options_check(step_options *o) {
     fprintf(stderr, "--cudnn-fused: expected forward convolutions without --fuse, timed beside cuDNN (no --no-cudnn, --no-time or --exact)\n");
     return -1;
   }
+  if (o->in_order && (!o->timing || o->exact_only)) {
+    fprintf(stderr, "--in-order: expected kernels that are timed (no --no-time or --exact)\n");
+    return -1;
+  }
   return check_files(o);
 }

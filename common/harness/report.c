@@ -12,7 +12,7 @@
 
 static const char csv_header[] =
     "gpu,sms,sm_clock_mhz,power_w,driver,cuda,cudnn,date,shape,name,count,pass,dtype,layout,graph,kernel,source,status,exact,bound_share,plain_share,"
-    "us_median,us_min,us_p90,us_warm,samples,early_share,tflops,gbps,floor_us,floor_share,"
+    "us_median,us_min,us_p90,us_warm,samples,early_share,us_in_order,tflops,gbps,floor_us,floor_share,"
     "cudnn_best_us,cudnn_best_plan,cudnn_early_share,cudnn_plain_share,cudnn_heur_us,cudnn_search,ratio_best,ratio_heur,note";
 
 int report_open(report *r, const machine *m, const char *csv, const char *json, const char *out, bool with_fused) {
@@ -150,9 +150,11 @@ static void csv_row(const report *r, const result_row *row, const figures *f) {
   if (row->timed) {
     fprintf(out, ",%.3f,%.3f,%.3f,", row->time->median_us, row->time->min_us, row->time->p90_us);
     if (row->time->warm_us > 0) fprintf(out, "%.3f", row->time->warm_us);
-    fprintf(out, ",%d,%.4g,%.4f,%.2f", row->time->count, row->time->early_share, f->tflops, f->gbps);
+    fprintf(out, ",%d,%.4g,", row->time->count, row->time->early_share);
+    if (row->in_order_us > 0) fprintf(out, "%.3f", row->in_order_us);
+    fprintf(out, ",%.4f,%.2f", f->tflops, f->gbps);
   } else {
-    fprintf(out, ",,,,,,,,");
+    fprintf(out, ",,,,,,,,,");
   }
   if (f->floor_us > 0) fprintf(out, ",%.3f", f->floor_us);
   else fputc(',', out);
@@ -197,6 +199,7 @@ static void json_row(report *r, const result_row *row, const figures *f) {
     if (t->clock_mhz > 0) fprintf(out, ", \"sm_clock_mhz\": %.0f", t->clock_mhz);
     if (t->power_watts > 0) fprintf(out, ", \"power_w\": %.0f", t->power_watts);
     fprintf(out, ", \"early_share\": %.4g", t->early_share);
+    if (row->in_order_us > 0) fprintf(out, ", \"us_in_order\": %.3f", row->in_order_us);
     if (row->cudnn && row->cudnn->version)
       fprintf(out,
               ", \"cudnn\": \"%s\", \"cudnn_best_us\": %.3f, \"cudnn_best_plan\": \"%s\", \"cudnn_early_share\": %.4g, \"cudnn_plain_share\": %.4f, "
@@ -236,6 +239,7 @@ void report_row(report *r, const result_row *row) {
       fprintf(out, "  %10.1f us (min %.1f, p90 %.1f", row->time->median_us, row->time->min_us, row->time->p90_us);
       if (row->time->warm_us > 0) fprintf(out, ", warm %.1f", row->time->warm_us);
       print_early(out, row->time->early_share);
+      if (row->in_order_us > 0) fprintf(out, ", in order %.1f", row->in_order_us);
       fprintf(out, ")  %.3g TFLOP/s", f.tflops);
       if (f.floor_us > 0) fprintf(out, "  %.3g %% of the limit", 100 * f.floor_share);
       if (row->kernel->place == ON_CPU && f.floor_share > 1) fprintf(out, " (more than the limit measured at the start: was something else running then?)");

@@ -27,6 +27,7 @@ typedef struct result_row {
   double plain_share; /* of the bound that a plain sum in fp32 has */
   bool timed;
   const contender *time;      /* if timed */
+  double in_order_us;         /* the same, each launch after the one before it; 0: not asked for */
   const cudnn_figures *cudnn; /* of the same problem, in the same turns; NULL: not asked for, or no GPU */
   const cudnn_figures *fused; /* the same of its graph with a bias of zeros */
   double run_seconds;         /* of one launch as verification saw it (on the emulator: emulation time) */

@@ -184,7 +184,8 @@ static cudaError_t time_gpu(const stage *s, contender *contenders, int n, player
     if (contenders[i].first_seconds <= long_launch_seconds) status = get_ready(s, &contenders[i], &players[i]);
   for (int round = 0; round < TIMING_SAMPLES && !status; round++) {
     if (round >= TIMING_LEAST_SAMPLES && spent > most_seconds * n) break;
-    for (int i = 0; i < n && !status; i++) {
+    for (int k = 0; k < n && !status; k++) {
+      const int i = round % 2 ? n - 1 - k : k; /* there and back: nobody always follows the same one */
       contender *c = &contenders[i];
       if (c->first_seconds > long_launch_seconds) continue;
       status = play(s, c, &players[i], false, round % CLOCK_ROUNDS == TIMING_LEAST_SAMPLES - 1 ? READ_CLOCK : READ_NOTHING, &us);

@@ -75,11 +75,11 @@ static int add_cudnn(trial_state *s, cudnn_trial *c, const buffer_sets *sets, cu
 cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[], cudnn_figures *cudnn, cudnn_figures *fused) {
   const trial *t = s->t;
   timed_kernel timed[TRIAL_KERNELS];
-  contender turn[TRIAL_KERNELS + 2 * CUDNN_CONTENDERS] = {0};
+  contender turn[2 * TRIAL_KERNELS + 2 * CUDNN_CONTENDERS] = {0};
   cudnn_trial baseline = {.baseline = {.heuristic = -1}}, second = baseline;
   const bool beside = t->place == ON_GPU && t->options->cudnn, bare = epilogue_empty(&t->epilogue);
   const bool beside_second = beside && (!bare || (t->options->cudnn_fused && t->pass == PASS_FPROP));
-  int index[TRIAL_KERNELS], n = 0, plans = 0, second_plans = 0;
+  int index[TRIAL_KERNELS], n = 0, plans = 0, second_plans = 0; /* of ours: n, or 2 n */
   size_t workspace = 0;
   for (int i = 0; i < t->kernel_count; i++) {
     if (rows[i].status != RESULT_RIGHT) continue;
@@ -98,28 +98,31 @@ cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[]
     timed[k] = (timed_kernel){.s = s, .kernel = t->kernels[index[k]], .plan = &s->plans[index[k]], .sets = &sets, .row = &rows[index[k]]};
     turn[k] = (contender){.enqueue = enqueue, .poison = poison, .check = check_timed, .context = &timed[k], .first_seconds = rows[index[k]].run_seconds};
   }
-  if (!status && beside) plans = add_cudnn(s, &baseline, &sets, CUDNN_ONE_GRAPH, turn + n);
-  if (plans >= 0 && !status && beside_second) second_plans = add_cudnn(s, &second, &sets, bare ? CUDNN_ZERO_BIAS : CUDNN_APART, turn + n + plans);
+  const int ours = t->place == ON_GPU && t->options->in_order ? 2 * n : n;
+  for (int k = n; k < ours; k++) turn[k] = turn[k - n], turn[k].in_order = true;
+  if (!status && beside) plans = add_cudnn(s, &baseline, &sets, CUDNN_ONE_GRAPH, turn + ours);
+  if (plans >= 0 && !status && beside_second) second_plans = add_cudnn(s, &second, &sets, bare ? CUDNN_ZERO_BIAS : CUDNN_APART, turn + ours + plans);
   if (plans < 0 || second_plans < 0) status = cudaErrorUnknown;
-  if (!status) status = time_in_turns(turn, n + plans + second_plans, t->place, sets.count, t->machine);
-  if (!status && beside) *cudnn = cudnn_trial_figures(&baseline, turn + n);
+  if (!status) status = time_in_turns(turn, ours + plans + second_plans, t->place, sets.count, t->machine);
+  if (!status && beside) *cudnn = cudnn_trial_figures(&baseline, turn + ours);
   if (!status && beside_second) {
-    const cudnn_figures other = cudnn_trial_figures(&second, turn + n + plans);
+    const cudnn_figures other = cudnn_trial_figures(&second, turn + ours + plans);
     if (bare) *fused = other;
     else *cudnn = cudnn_faster(cudnn, &other);
   }
   cudnn_trial_close(&baseline);
   cudnn_trial_close(&second);
-  for (int k = 0; k < n && status; k++)
+  for (int k = 0; k < ours && status; k++)
     if (turn[k].failed) {
-      rows[index[k]].status = RESULT_WRONG;
-      snprintf(rows[index[k]].note, sizeof rows[index[k]].note, "right once, but failed while it was timed: %s", cudaGetErrorString(status));
+      rows[index[k % n]].status = RESULT_WRONG;
+      snprintf(rows[index[k % n]].note, sizeof rows[index[k % n]].note, "right once, but failed while it was timed: %s", cudaGetErrorString(status));
     }
   for (int k = 0; k < n && !status; k++) {
     result_row *row = &rows[index[k]];
     contenders[index[k]] = turn[k];
     row->time = &contenders[index[k]];
     row->timed = true;
+    row->in_order_us = ours > n ? turn[n + k].median_us : 0;
     row->cudnn = cudnn->note[0] ? cudnn : NULL;
     row->fused = fused->note[0] ? fused : NULL;
     if (row->status != RESULT_RIGHT) continue;

@@ -13,13 +13,13 @@ static struct {
   uint64_t lowest, highest, value;
   bool given;
 } settings[] = {
-    [EMU_SET_ARCH] = {"EMU_ARCH", "a compute capability, 75, 80, 86, 89 or 90", 75, 90},
-    [EMU_SET_COUNT_BLOCKS] = {"EMU_COUNT_BLOCKS", "a number of blocks from 1, or all", 1, UINT64_MAX},
-    [EMU_SET_LATE] = {"EMU_LATE", "0 or 1", 0, 1},
-    [EMU_SET_SEED] = {"EMU_SEED", "an integer from 0 to 18446744073709551615", 0, UINT64_MAX},
-    [EMU_SET_SMS] = {"EMU_SMS", "a number of multiprocessors, 1 to 1024", 1, 1024},
-    [EMU_SET_STACK_KB] = {"EMU_STACK_KB", "kilobytes of a CUDA thread's stack, 16 to 65536", 16, 65536},
-    [EMU_SET_THREADS] = {"EMU_THREADS", "a number of workers, 1 to 256", 1, EMU_MAX_WORKERS},
+    [EMU_SET_ARCH] = {"EMU_ARCH", "a compute capability, 75, 80, 86, 89 or 90", 75, 90, 0, false},
+    [EMU_SET_COUNT_BLOCKS] = {"EMU_COUNT_BLOCKS", "a number of blocks from 1, or all", 1, UINT64_MAX, 0, false},
+    [EMU_SET_LATE] = {"EMU_LATE", "0 or 1", 0, 1, 0, false},
+    [EMU_SET_SEED] = {"EMU_SEED", "an integer from 0 to 18446744073709551615", 0, UINT64_MAX, 0, false},
+    [EMU_SET_SMS] = {"EMU_SMS", "a number of multiprocessors, 1 to 1024", 1, 1024, 0, false},
+    [EMU_SET_STACK_KB] = {"EMU_STACK_KB", "kilobytes of a CUDA thread's stack, 16 to 65536", 16, 65536, 0, false},
+    [EMU_SET_THREADS] = {"EMU_THREADS", "a number of workers, 1 to 256", 1, EMU_MAX_WORKERS, 0, false},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 _Static_assert(EMU_MAX_WORKERS == 256, "as the text says");
