@@ -251,11 +251,22 @@ sub suite {
     return (scalar @shapes, '--suite', "$folder/$called");
 }
 
-# What random shapes are finished with, where results are: a part each time without the others, and without it.
-my @parts = ('bias,relu', 'scale,residual,relu', 'residual,relu');
+# What random shapes are finished with, where results are: every part with and without each other.
+my @parts = map { my $n = $_; join ',', (map { $n >> $_ & 1 ? (qw(scale bias residual))[$_] : () } 0 .. 2), 'relu' } 0 .. 7;
 sub listed_shapes { return suite('listed', $row->{listed} ? @{ $row->{listed} } : (grep({ /^[a-z]/ } split /\n/, slurp('common/suites/nasty')), @large), @{ $row->{extra} || [] }) }
 sub random_shapes { my ($count, $from) = @_; return $row->{random} ? suite("random$from", map { $row->{random}->() } 1 .. $count) : ($count, '--random', $count, '--seed', $from) }
-sub finished { my (@run) = @_; return $row->{options} && $run[1] eq '--random' ? map { [$run[0] / 3, '--random', $run[0] / 3, '--seed', $run[4] + $_, '--fuse', $parts[$_]] } 0 .. 2 : [@run] }
+sub finished {
+    my (@run) = @_;
+    return [@run] unless $row->{options} && $run[1] eq '--random';
+    my @share = map { int(($run[0] + $_) / @parts) } 0 .. $#parts; # all of them together: as many as asked for
+    return map { [$share[$_], '--random', $share[$_], '--seed', $run[4] + $_, '--fuse', $parts[$_]] } 0 .. $#parts;
+}
+
+# Reasons, with the parts that a run had.
+sub named_parts {
+    my ($run, $first, @others) = @_;
+    return defined $first ? ($run->[-2] eq '--fuse' ? "with $run->[-1]: $first" : $first, @others) : ();
+}
 
 sub grade_results {
     my ($program) = @_;
@@ -268,8 +279,9 @@ sub grade_results {
     for my $r (@runs) {
         my ($text, @arguments) = @$r;
         my @reason;
-        for my $part (finished(@arguments)) {
-            last if @reason = verify($program, {EMU_SEED => $seed}, @$part, '--no-time');
+        for my $part (finished(@arguments)) { # all of them, so that what fails is known
+            my @of = named_parts($part, verify($program, {EMU_SEED => $seed}, @$part, '--no-time'));
+            @reason = @of unless @reason;
         }
         check(!@reason, "right $text", @reason);
     }
@@ -286,6 +298,7 @@ sub grade_memory {
         my ($environment, @arguments) = @$run;
         @reason = verify($program, $environment, @arguments, '--exact');
         @reason = grep { /^(out-of-bounds|uninitialised|race|block-race|misaligned|host-pointer|proxy): |divergent|deadlock|illegal|overflow|is under way/ } @reason if $failed;
+        @reason = named_parts($run, @reason);
         last if @reason;
     }
     check(!@reason, 'no race, nothing out of bounds or uninitialised, in shuffled orders (the checker)', @reason);

@@ -5,7 +5,7 @@ use warnings;
 # A problem as the harness prints it, without its name: every field, the ones left out filled in.
 sub problem_of {
     my ($text) = @_;
-    my %p = (parts => $text =~ /((?:scale|bias|residual)\S*)$/ ? $1 : '');
+    my %p = (parts => $text =~ /((?:scale|bias|residual|relu)\S*)$/ ? $1 : '');
     $text =~ s/n".*| .*//;
     $p{$1} = $2 while $text =~ /([a-z]+)(\d+)/g;
     my $any_w = grep { defined $p{$_} } qw(iw ow kw sw dw pw);

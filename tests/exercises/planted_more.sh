@@ -101,7 +101,7 @@ plant epilogue 'the residual behind the activation' 's/  if \(f.residual\) sum .
 plant epilogue 'the bias scaled too' 's/  if \(f.scale\) sum .*?\n(.*?\n)/$1  if (f.scale) sum *= f.scale[k];\n/' 'FAIL  right on mb1ic16ih14oc32kh3ph1'
 plant epilogue 'no activation' 's/fmaxf\(sum, 0\)/sum/' 'FAIL  right on mb1ic16ih14oc32kh3ph1'
 plant epilogue 'scale and residual always there' 's/if \(f.scale\) //; s/if \(f.residual\) //' 'host-pointer|illegal|Segmentation|exit status|ended'
-plant epilogue 'channels of the first group' 's/f.bias\[k\]/f.bias[k % (p.K \/ p.groups)]/' 'shapes with groups (and|are)'
+plant epilogue 'channels of the first group' 's/f.bias\[k\]/f.bias[k % (p.K \/ p.groups)]/' 'shapes with (a bias and )?groups (and|are)'
 plant epilogue 'finished in memory' 's/  if \(f.scale\) sum \*= f.scale\[k\];/  y[i] = sum;\n  sum = *(volatile float *)\&y[i];\n$&/' 'FAIL  stores for each output: 2 and 2, goal at most 1'
 plant epilogue 'the residual of NCHW' 's/f.residual\[i\]/f.residual[((n * p.K + k) * p.P + out_p) * p.Q + out_q]/' 'FAIL  right on mb1ic16ih14oc32kh3ph1'
 
@@ -129,6 +129,14 @@ plant constant '... the second in its declaration' 's/static __constant__ float 
 plant fixed-order 'an image a part' 's/  for \(int row = blockIdx.y; row < p.N \* p.P; row \+= PARTS\) \{\n.*?\n/  for (int n = blockIdx.y; n < p.N; n += PARTS) for (int out_p = 0; out_p < p.P; out_p++) {\n/' 'FAIL  loads of the busiest block over those of an average one: '
 plant epilogue 'a bias that need not be there' 's/if \(f.bias\) sum \+=/sum +=/' 'illegal access to address (.nil.|0x)|host-pointer'
 plant residual 'a bias that need not be there' 's/if \(f.bias\) sum \+=/sum +=/' 'illegal access to address (.nil.|0x)|host-pointer'
+for e in epilogue residual; do # right with all parts, and wrong without some
+  plant $e 'a residual read where there is a scale alone' 's/if \(f.scale\) sum \*= f.scale\[k\]/if (f.scale) sum = sum * f.scale[k] + 0 * (float)f.residual[i]/' 'illegal access to address (.nil.|0x)|host-pointer'
+  plant $e 'a scale with a residual alone' 's/if \(f.scale\)/if (f.scale \&\& f.residual)/' 'with scale,relu: .*shapes? (is|are) wrong'
+  plant $e 'a bias with a scale needs a residual' 's/if \(f.bias\)/if (f.bias \&\& (f.residual || !f.scale))/' 'FAIL  right on 60 random'
+  plant $e 'a bias needs a scale or a residual' 's/if \(f.bias\)/if (f.bias \&\& (f.residual || f.scale))/' 'FAIL  right on 60 random'
+  plant $e 'a residual with a bias needs a scale' 's/if \(f.residual\)/if (f.residual \&\& (f.scale || !f.bias))/' 'FAIL  right on 60 random'
+  plant $e 'an activation that needs a part' 's/fmaxf\(sum, 0\)/f.scale || f.bias || f.residual ? fmaxf(sum, 0) : sum/' 'FAIL  right on 60 random'
+done
 plant pool 'outputs rounded to fp16' 's/#include/#include <cuda_fp16.h>\n#include/; s/__shared__ float tile/__shared__ __half tile/; s/= exists \? (output_of\(.*?\)) : 0;/= __float2half(exists ? $1 : 0.0f);/; s/tile\[2 \* at_p \+ i\]\[2 \* at_q \+ j\]/__half2float(tile[2 * at_p + i][2 * at_q + j])/' 'FAIL  right|wrong'
 planted winograd 'six products by fmaf' 's/sum\[j\] \+= row\[in_w\] \* taps\[s\]/sum[j] = fmaf(row[in_w], taps[s], sum[j])/' 'FAIL  .*multiplications'
 # memcpy and memset in a kernel are accesses like others.
