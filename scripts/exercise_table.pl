@@ -60,7 +60,7 @@ our %exercises = (
         about   => 'indices, strides, groups',
         pass    => 'fprop',
         layer   => {mb => 1, ic => 16, ih => 28, oc => 16, kh => 3, ph => 0},
-        further => sub { {mb => 1 + int rand 2, ic => pick(3, 5, 8), ih => 12 + int rand 8, oc => 8 + int rand 40, kh => pick(1, 3, 5), ph => int rand 2} },
+        further => sub { {mb => 1 + int rand 2, ic => pick(3, 5, 8), ih => 12 + int rand 8, oc => pick(16, 32, 48), kh => pick(1, 3, 5), ph => int rand 2} },
         goals   => [@shared_work, ['loads for each product', '<=', 2], in_padding(most => 1)],
     },
     'four-filters' => {

@@ -90,6 +90,17 @@ for ((i = 1; i <= cases; i++)); do
   [ $status -eq 0 ] || sed 's/^/# /' "$folder/$i.out"
 done
 
+# A right answer with blocks of 8 x 8 threads, filters by pixels: one thread and one store for each output suffice, whichever layer is drawn.
+block="$folder/block.cu"
+perl -0pe 's/const int i = .*?;/const int k = blockIdx.x * 8 + threadIdx.x, pixel = blockIdx.y * 8 + threadIdx.y;/; s/if \(i >= .*?\) /if (k >= p.K || pixel >= p.N * p.P * p.Q) /; s/  const int k = i.*?\n//;
+  s/i \/ p.K/pixel/g; s/  const int outputs.*?\n//; s/<<<.*?, THREADS/<<<dim3((p->K + 7) \/ 8, (p->N * p->P * p->Q + 7) \/ 8), dim3(8, 8)/' tests/exercises/nhwc.cu >"$block"
+for seed in 1 2 3 4 5 6; do
+  out=$(SEED=$seed ONLY=count scripts/exercise.pl nhwc "$block" 2>&1)
+  ok $? "nhwc, blocks of 8 x 8 threads, SEED=$seed: passed"
+done
+out=$(scripts/exercise.pl nhwc "$block" 2>&1)
+ok $? 'nhwc, blocks of 8 x 8 threads: right, and passed' || diag "$out"
+
 # refused LINE ARGUMENTS...: exit status 2 and that one line.
 refused() {
   local want=$1 out
