@@ -125,6 +125,21 @@ refused "$beside" --no-time --cudnn-fused
 refused "$beside" --exact --cudnn-fused
 refused "$beside" --cudnn-fused --pass wgrad
 refused "$beside" --cudnn-fused --fuse bias
+# What would be ignored: a search without cuDNN's times, files of a run that there is none of.
+for alone in --no-cudnn --no-time --exact; do
+  refused '--search-cudnn: expected cuDNN to be timed (no --no-cudnn, --no-time or --exact)' --search-cudnn --search-seconds 2 $alone
+  refused '--search-seconds: expected cuDNN to be timed (no --no-cudnn, --no-time or --exact)' $alone --search-seconds 2
+done
+refused '--list: expected no --which beside it' --which --list
+for alone in --list --which; do
+  refused "--csv: expected no $alone beside it, which runs nothing" $alone
+  for option in --csv --json --out --x --w --dy; do
+    out=$("$B/02" $shape $alone $option "$folder/o.file" 2>&1)
+    ok "$([ $? -eq 2 ] && [ "$out" = "$option: expected no $alone beside it, which runs nothing" ] && [ ! -e "$folder/o.file" ] && echo 0 || echo 1)" "$alone $option: $out"
+  done
+  "$B/02" $shape $alone --exact --no-time --no-cudnn >/dev/null
+  ok $? "$alone beside options of another kind"
+done
 
 timed='--in-order: expected kernels that are timed (no --no-time or --exact)'
 refused "$timed" --in-order --no-time

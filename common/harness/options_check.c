@@ -35,6 +35,29 @@ static int check_files(step_options *o) {
   return 0;
 }
 
+/* Where nothing runs, nothing is read or written; where cuDNN is not timed, nothing is searched. */
+static int check_ignored(const step_options *o) {
+  const struct {
+    const char *option;
+    bool given;
+  } of_runs[] = {
+      {"--csv", o->csv}, {"--json", o->json}, {"--out", o->npy_out}, {"--x", o->npy_in[TENSOR_X]}, {"--w", o->npy_in[TENSOR_W]}, {"--dy", o->npy_in[TENSOR_Y]}};
+  if (o->list && o->which) {
+    fprintf(stderr, "--list: expected no --which beside it\n");
+    return -1;
+  }
+  for (size_t i = 0; (o->list || o->which) && i < sizeof of_runs / sizeof *of_runs; i++) {
+    if (!of_runs[i].given) continue;
+    fprintf(stderr, "%s: expected no %s beside it, which runs nothing\n", of_runs[i].option, o->list ? "--list" : "--which");
+    return -1;
+  }
+  if ((o->cudnn_search || o->cudnn_seconds) && (!o->cudnn || !o->timing || o->exact_only)) {
+    fprintf(stderr, "%s: expected cuDNN to be timed (no --no-cudnn, --no-time or --exact)\n", o->cudnn_search ? "--search-cudnn" : "--search-seconds");
+    return -1;
+  }
+  return 0;
+}
+
 int options_check(step_options *o) {
   if (!epilogue_empty(&o->epilogue)) { /* a gradient of filters is stored as it is */
     if (!o->passes[PASS_FPROP] && !o->passes[PASS_DGRAD]) {
@@ -51,5 +74,5 @@ int options_check(step_options *o) {
     fprintf(stderr, "--in-order: expected kernels that are timed (no --no-time or --exact)\n");
     return -1;
   }
-  return check_files(o);
+  return check_ignored(o) || check_files(o) ? -1 : 0;
 }

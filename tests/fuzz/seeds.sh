@@ -62,7 +62,8 @@ options)
   }
   set +u # the messages name what is not set here
   eval "$(grep '^refused ' tests/bad_input.sh)"
-  printf -- '--list\n--which\n--fuse\nscale,bias,residual,relu6\n--verify\ndevice\n--search-seconds\n5' | seed
+  printf -- '--list\n--fuse\nscale,bias,residual,relu6\n--verify\ndevice\n--search-seconds\n5' | seed
+  printf -- '--which\n--kernel\nauto' | seed
   printf -- '--kernel\n98a,98b\n--x\nx.npy\n--pass\nfprop\n--random\n7' | seed
   printf -- '--help' | seed
   ;;
