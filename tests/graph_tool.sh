@@ -26,7 +26,10 @@ says 'max-pool g12mb2ic12ih9oc12oh5kh3sh2ph1  by max-pool: exact' -- --dtype fp1
 says 'not compared on integers: ' 'off by' -- mb2ic8ih14oc16kh3ph1+gelu
 says 'not compared on integers: operation 4, 07c: integers grow past fp16' '  4  mb1ic64ih5oc64oh5kh3ph1  by 07c' 'off by' -- --dtype fp16 mb1ic64ih5oc64kh3ph1 mb1ic64ih5oc64kh3ph1 mb1ic64ih5oc64kh3ph1 mb1ic64ih5oc64kh3ph1 mb1ic64ih5oc64kh3ph1
 says '  1  mb2ic8ih14oc8oh14kh3ph1  by' '+residual+relu  by pointwise' 'off by' -- mb2ic8ih14oc8kh3ph1+residual=0+relu
-refused 'OPERATION: expected +residual=N or +from=N with N the number of an operation before it, or 0, got "mb2ic8ih14oc8kh3ph1+from=0"' mb2ic8ih14oc8kh3ph1+from=0
+for from in 0 1 x; do refused "OPERATION: expected no +from=N of the first operation, which reads the input, got \"mb2ic8ih14oc8kh3ph1+from=$from\"" mb2ic8ih14oc8kh3ph1+from=$from; done
+says 'oh14kh3ph1n"a+relu"  by' 'kh1+relu  by pointwise' -- 'mb2ic8ih14oc8kh3ph1n"a+relu"+relu'
+says 'oh14kh3ph1n"+"  by' 'oh14kh1n"b+from=7"  by' -- 'mb2ic8ih14oc8kh3ph1n"+"' 'mb2ic8ih14oc8kh1n"b+from=7"+from=0'
+refused 'n: expected a closing quote after n"' 'mb2ic8ih14oc8kh3ph1n"a+relu'
 for pool in oh9kh3ph5 oh6kh1ph1 oh3kh2dh4ph3; do refused "graph: operation 1, g8mb1ic8ih4oc8${pool} fp32 NCHW: a window of max-pooling sees nothing but padding" "pool:g8mb1ic8ih4oc8$pool"; done
 refused '--seed: expected an integer from 0 to 2^64 - 1, got "-5"' --seed -5 mb1ic8ih4oc8kh1
 refused 'graph: expected operations (see --help), got ""'

@@ -17,11 +17,18 @@ static bool ends_with(const char *text, const char *to, const char *word) {
   return all >= length && memcmp(to - length, word, length) == 0 && (all == length || to[-1 - (ptrdiff_t)length] == ',');
 }
 
+/* Characters of the benchdnn string: up to the first + that is not part of a quoted name. */
+static size_t shape_length(const char *from) {
+  size_t length = 0;
+  for (bool quoted = false; from[length] && (quoted || from[length] != '+'); length++) quoted ^= from[length] == '"';
+  return length;
+}
+
 int graph_parse(conv_graph *g, const char *text, int y[GRAPH_OPERATIONS + 1], char why[GRAPH_ERROR]) {
   char shape[256], epilogue[128] = "", wrong[EPILOGUE_NAME];
   const bool pools = strncmp(text, "pool:", 5) == 0;
   const char *from = pools ? text + 5 : text;
-  const size_t length = strcspn(from, "+");
+  const size_t length = shape_length(from);
   conv_operation o = {.kind = pools ? OPERATION_MAX_POOL : OPERATION_CONVOLUTION, .pass = PASS_FPROP};
   int residual = -1, x = g->operations ? y[g->operations] : -1;
   if (!g->operations) y[0] = 0; /* the first operation's input becomes the first tensor, which its own residual may be */
@@ -35,8 +42,8 @@ int graph_parse(conv_graph *g, const char *text, int y[GRAPH_OPERATIONS + 1], ch
       char *end;
       const long n = strtol(c + 1, &end, 10);
       const bool is_from = ends_with(epilogue, to, "from"), whole = end > c + 1 && (!*end || *end == '+');
-      if (!whole || c[1] < '0' || c[1] > '9' || n > g->operations || (is_from && !g->operations) || y[n] < 0 ||
-          !(is_from || ends_with(epilogue, to, "residual")))
+      if (is_from && !g->operations) return bad(why, "no +from=N of the first operation, which reads the input", text);
+      if (!whole || c[1] < '0' || c[1] > '9' || n > g->operations || y[n] < 0 || !(is_from || ends_with(epilogue, to, "residual")))
         return bad(why, "+residual=N or +from=N with N the number of an operation before it, or 0", text);
       if (is_from && had_from) return bad(why, "one +from=N", text);
       had_from |= is_from;
