@@ -54,6 +54,9 @@ done
 [[ $kernel ]] || bad "STEP: expected a step with an fp32 NCHW fprop kernel, got \"${step:-${steps//$'\n'/ }}\""
 step=$candidate
 
+# As tools/image, but before matplotlib is installed for nothing.
+[[ $size =~ ^0*([1-9][0-9]{0,3}|10000)$ ]] || bad "size: expected an integer from 1 to 10000, got \"$size\""
+
 # ---------------------------------------------------------------- the photo, as PGM or PPM
 
 work=$(mktemp -d "$(dirname "$build")/image.XXXXXX") || bad "$(dirname "$build"): expected a folder that can be written"

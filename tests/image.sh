@@ -177,6 +177,10 @@ done
 for size in abc 0 -1 10001 99999999999999999999 4.5 0x10 " 7"; do
   bad "SIZE=$size" "^size: expected an integer from 1 to 10000, got \"$size\"$" "$dot" sobel "$size"
 done
+bad "SIZE=0 without a photo: before Python is looked for" '^size: expected an integer from 1 to 10000, got "0"$' '' sobel 0
+"$build/tools/image" prepare "$dot" --filter scripts/../common/filters/sobel --size 10001 --x "$T/x.npy" --w "$T/w.npy" 2>"$T/errors"
+[[ $? == 2 ]] && grep -q '^size: expected an integer from 1 to 10000, got "10001"$' "$T/errors"
+ok $? "tools/image: the same size" "$(cat "$T/errors")"
 bad "a step that does not exist" '^STEP: expected one of 00 01 .*, got "77"$' "$dot" sobel 3 77
 bad "a step that is no number" '^STEP: expected one of 00 01 .*, got "tools"$' "$dot" sobel 3 tools
 
