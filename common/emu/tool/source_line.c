@@ -61,6 +61,12 @@ static void read_frame(known *k, char *text) {
   if (file != NULL) k->line = (emu_line){file, atoi(colon + 1)};
 }
 
+static void say_missing(const char *tool) {
+  static bool said;
+  if (!said) fprintf(stderr, "emulator: %s: expected a program that finds source lines, such as addr2line of the binutils (EMU_ADDR2LINE names it)\n", tool);
+  said = true;
+}
+
 static void ask(known *first, size_t count) {
   char program[4096], *command = NULL, text[8192];
   const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -80,12 +86,13 @@ static void ask(known *first, size_t count) {
   free(command);
   if (from == NULL) return;
   known *k = NULL;
-  size_t at = 0;
+  size_t at = 0; /* addresses that were answered: all, with a line or without */
   while (fgets(text, sizeof text, from)) {
     if (strncmp(text, "0x", 2) == 0) k = at < count ? &first[at++] : NULL;
     else read_frame(k, text);
   }
   pclose(from);
+  if (at < count) say_missing(tool);
 }
 
 void emu_source_lines(const void *const *pcs, size_t count, emu_line *lines) {
