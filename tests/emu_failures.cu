@@ -8,45 +8,9 @@
 #include <unistd.h>
 
 #include "common/files/output.h"
-#include "common/harness/launch.h"
 #include "common/ptx/ptx.cuh"
+#include "tests/capture.h"
 #include "tests/tap.h"
-
-/* ---- reading what goes to stderr ---- */
-
-static FILE *captured;
-static int real_stderr;
-
-static void capture_begin() {
-  fflush(stderr);
-  captured = tmpfile();
-  real_stderr = dup(2);
-  dup2(fileno(captured), 2);
-}
-
-static const char *capture_end() {
-  static char text[8192];
-  fflush(stderr);
-  dup2(real_stderr, 2);
-  close(real_stderr);
-  rewind(captured);
-  text[fread(text, 1, sizeof text - 1, captured)] = '\0';
-  fclose(captured);
-  return text;
-}
-
-/* Whether the report has all the words, in that order. */
-static int mentions(const char *report, int count, const char *const *words) {
-  const char *at = report;
-  for (int i = 0; i < count; i++) {
-    at = strstr(at, words[i]);
-    if (at == nullptr) {
-      diag("no \"%s\" in: %s", words[i], report);
-      return 0;
-    }
-  }
-  return 1;
-}
 
 static int *scratch() {
   int *p = nullptr;
@@ -155,59 +119,6 @@ static void test_reports() {
   EXPECT(ahead, 64, "an arrival at a barrier before others have come to the round before",
          "bar.arrive at tests/emu_failures.cu:", "barrier 1: this thread has arrived before", "of 64 threads");
   EXPECT(address_in_nowhere, 64, "a shared address where no memory is", "thread (40,0,0)", "shared address ", "no block of this cluster has it");
-}
-
-/* ---- launches that a GPU refuses ---- */
-
-template <int WARPS, typename... T> __global__ void __launch_bounds__(32 * WARPS, 1) bounded(int *p, T...) {
-  if (threadIdx.x == 32 * WARPS) p[0] = 1;
-}
-static __global__ __launch_bounds__(64) void bounded_64(int *p) { p[threadIdx.x] = 1; }
-
-/* The launch fails, with a line that has the words; nothing has run, and the next launch works. */
-static void expect_refusal(kernel k, dim3 block, int limit, const char *what, const char *name, const char *words) {
-  int *p = scratch(), h[1];
-  cudaFuncAttributes attributes;
-  ok(cudaFuncGetAttributes(&attributes, k) == cudaSuccess && attributes.maxThreadsPerBlock == limit, "%s: %d threads, say its attributes", what, limit);
-  k<<<1, limit>>>(p);
-  ok(cudaGetLastError() == cudaSuccess, "... so many are allowed");
-  cudaMemset(p, 0, sizeof h);
-  const char *const all[] = {"emulator: ", name, words, "launched at tests/emu_failures.cu:"};
-  capture_begin();
-  k<<<1, block>>>(p);
-  const cudaError_t error = cudaGetLastError();
-  const char *report = capture_end();
-  ok(error == cudaErrorInvalidValue && mentions(report, 4, all) && strchr(report, '\n')[1] == '\0', "... more are an error, and one line");
-  ok(cudaMemcpy(h, p, sizeof h, cudaMemcpyDeviceToHost) == cudaSuccess && h[0] == 0, "... and nothing runs");
-
-  cudaStream_t stream;
-  cudaGraph_t graph;
-  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
-  capture_begin();
-  k<<<1, block, 0, stream>>>(p);
-  ok(cudaGetLastError() == cudaErrorInvalidValue && mentions(capture_end(), 4, all), "... and so while a stream captures");
-  cudaStreamEndCapture(stream, &graph);
-  cudaDeviceReset();
-}
-
-static void test_bounds() {
-  expect_refusal(bounded<3>, dim3(33, 3), 96, "launch bounds of a template", "bounded<3>", "(33,3,1), 99 threads, but its __launch_bounds__ says 96");
-  expect_refusal(bounded<4>, 129, 128, "the same with other arguments", "bounded<4>", "129 threads, but its __launch_bounds__ says 128");
-  expect_refusal(bounded_64, 1024, 64, "launch bounds of a static kernel", "bounded_64", "1024 threads, but its __launch_bounds__ says 64");
-}
-
-/* common/harness/launch.h: a refused launch is named by the caller's line, its error is returned and not left for the next one. */
-static void test_launcher() {
-  int *p = scratch(), got[64];
-  capture_begin();
-  const cudaError_t error = launch_kernel({.grid = 1, .block = 65}, bounded_64, p);
-  const char *const words[] = {"bounded_64", "launched at tests/emu_failures.cu:"};
-  ok(mentions(capture_end(), 2, words) && error == cudaErrorInvalidValue && cudaGetLastError() == cudaSuccess, "launch_kernel: a launch that is refused");
-  ok(launch_kernel({.grid = 1, .block = 64, .shared = 64}, bounded_64, p) == cudaSuccess && cudaMemcpy(got, p, sizeof got, cudaMemcpyDefault) == cudaSuccess &&
-         got[0] == 1 && got[63] == 1,
-     "... and one that is not");
-  cudaFree(p);
 }
 
 /* ---- faults end the process ---- */
@@ -343,8 +254,6 @@ int main() {
   test_faults();
   test_file();
   test_reports();
-  test_bounds();
-  test_launcher();
   test_seeds();
   return done_testing();
 }

@@ -74,9 +74,16 @@ static unsigned blocks_of(dim3 cluster) { return cluster.x == 0 ? 1 : cluster.x 
 static cudaError_t check_cluster(const emu_call *call, const emu_kernel *kernel) {
   const dim3 g = call->grid, c = call->cluster;
   if (c.x == 0) return cudaSuccess;
-  if (emu_arch() < 90 && blocks_of(c) > 1) return cudaErrorNotSupported;
-  if (c.y == 0 || c.z == 0 || blocks_of(c) > (kernel->large_clusters ? EMU_MAX_CLUSTER : 8)) return cudaErrorInvalidClusterSize;
-  return g.x % c.x != 0 || g.y % c.y != 0 || g.z % c.z != 0 ? cudaErrorInvalidConfiguration : cudaSuccess;
+  if (emu_arch() < 90 && blocks_of(c) > 1)
+    return refused(cudaErrorNotSupported, call, kernel, "a cluster of (%u,%u,%u): needs compute capability 9.0, and EMU_ARCH=%d", c.x, c.y, c.z, emu_arch());
+  const unsigned most = kernel->large_clusters ? EMU_MAX_CLUSTER : 8;
+  if (c.y == 0 || c.z == 0 || blocks_of(c) > most)
+    return refused(cudaErrorInvalidClusterSize, call, kernel, "a cluster of (%u,%u,%u): expected 1 to %u blocks%s", c.x, c.y, c.z, most,
+                   kernel->large_clusters ? "" : ", and above that cudaFuncAttributeNonPortableClusterSizeAllowed");
+  if (g.x % c.x != 0 || g.y % c.y != 0 || g.z % c.z != 0)
+    return refused(cudaErrorInvalidConfiguration, call, kernel, "a grid of (%u,%u,%u): expected a multiple of its clusters of (%u,%u,%u)", g.x, g.y, g.z, c.x,
+                   c.y, c.z);
+  return cudaSuccess;
 }
 
 /* The limits that CUDA checks before it starts anything. */
@@ -154,7 +161,10 @@ cudaError_t emu_read_attributes(const cudaLaunchConfig_t *config, int *early, di
     if (a->id == cudaLaunchAttributeProgrammaticStreamSerialization) *early = a->val.programmaticStreamSerializationAllowed != 0;
     else if (a->id == cudaLaunchAttributeClusterDimension) {
       cluster->x = a->val.clusterDim.x, cluster->y = a->val.clusterDim.y, cluster->z = a->val.clusterDim.z;
-      if (cluster->x == 0) return emu_error(cudaErrorInvalidClusterSize);
+      if (cluster->x == 0) {
+        fprintf(stderr, "emulator: cudaLaunchKernelEx: a cluster of (0,%u,%u): expected at least 1 block\n", cluster->y, cluster->z);
+        return emu_error(cudaErrorInvalidClusterSize);
+      }
     } else if (a->id != cudaLaunchAttributeIgnore) {
       fprintf(stderr,
               "emulator: cudaLaunchKernelEx: launch attribute %d is not emulated, expected programmatic stream serialization (%d) or the cluster's size (%d)\n",
