@@ -70,6 +70,12 @@ __global__ void ahead(int *p) {
     ptx_bar_sync(1, 64), ptx_bar_sync(1, 64);
   }
 }
+/* The first round is over when the second arrival comes. */
+__global__ void arrives_twice(int *) {
+  ptx_cluster_arrive();
+  ptx_cluster_arrive();
+  ptx_cluster_wait();
+}
 __global__ void fine(int *p) {
   __shared__ int sum;
   if (threadIdx.x == 0) sum = 0;
@@ -118,6 +124,8 @@ static void test_reports() {
          "lies in no shared memory of this block");
   EXPECT(ahead, 64, "an arrival at a barrier before others have come to the round before",
          "bar.arrive at tests/emu_failures.cu:", "barrier 1: this thread has arrived before", "of 64 threads");
+  EXPECT(arrives_twice, 1, "an arrival at a cluster barrier, and another with no wait between",
+         "barrier.cluster.arrive at tests/emu_failures.cu:", "this thread has arrived already, with no wait between");
   EXPECT(address_in_nowhere, 64, "a shared address where no memory is", "thread (40,0,0)", "shared address ", "no block of this cluster has it");
 }
 

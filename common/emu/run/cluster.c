@@ -31,7 +31,7 @@ static void settle(emu_block *team) {
 
 void emu_cluster_arrive(int relaxed, const char *file, int line) {
   emu_thread *t = emu_self;
-  if (t->cluster_arrived) emu_fail("barrier.cluster.arrive at %s:%d: this thread has arrived already, with no wait between", file, line);
+  if (t->cluster_waits) emu_fail("barrier.cluster.arrive at %s:%d: this thread has arrived already, with no wait between", file, line);
   t->cluster_arrived = true;
   t->cluster_waits = true;
   t->block->team->cluster_arrived++;
