@@ -62,7 +62,9 @@ RUNTIME := $(patsubst %,$(B)/%.o,$(EMU_SOURCES) $(wildcard common/emu/run/*.S))
 REWRITE := $(B)/rewrite
 # Debug information that finds a kernel's lines: through #line (DWARF 4), and inside templates (g++ only).
 CXX_DEBUG := -gdwarf-4 $(DEBUG_INFO) $(shell echo | $(CXX) -gno-statement-frontiers -x c++ -c - -o /dev/null 2>/dev/null && echo -gno-statement-frontiers)
-CXXFLAGS_ALL = -std=c++20 $(OPTIMIZE) $(CXX_DEBUG) $(WARNINGS) -Wno-unknown-pragmas -Wno-psabi -Wno-pass-failed -Icommon/emu/include -I$(B)/gen -I. -MMD -MP $(CXXFLAGS)
+# A frame larger than the page below a stack touches each of its own pages, so that none leaps over that one into another thread's stack. Smaller ones cost nothing.
+STACK_PROBES := $(shell for f in "-fstack-clash-protection --param stack-clash-protection-guard-size=12" -fstack-clash-protection; do echo | $(CXX) -Werror $$f -x c++ -c - -o /dev/null 2>/dev/null && echo $$f && break; done)
+CXXFLAGS_ALL = -std=c++20 $(OPTIMIZE) $(CXX_DEBUG) $(STACK_PROBES) $(WARNINGS) -Wno-unknown-pragmas -Wno-psabi -Wno-pass-failed -Icommon/emu/include -I$(B)/gen -I. -MMD -MP $(CXXFLAGS)
 # By gold, where it is here: a build links a hundred and forty programs, tests and the grader of exercises hundreds that run once, and it takes a third of the time.
 GOLD := $(shell echo 'int main(void){return 0;}' | $(CXX) -fuse-ld=gold -x c++ - -o /dev/null 2>/dev/null && echo -fuse-ld=gold)
 LINK = $(CXX) $(OPENMP) -rdynamic $(GOLD) $(LDFLAGS) -o $@ $(filter-out $(STAMP),$^) -lm -ldl -lpthread

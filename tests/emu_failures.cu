@@ -142,6 +142,12 @@ __device__ __noinline__ int deep(int n, int *p) {
   return n == 0 ? 0 : deep(n - 1, p) + local[n % 1024] + p[0];
 }
 __global__ void overflow(int *p) { p[1] = deep(1 << 20, p); }
+__global__ void large_frame(int *p) { /* nothing is touched near the stack's end */
+  volatile int far[24000];
+  far[p[0]] = 1;
+  __syncthreads();
+  p[1 + threadIdx.x] = far[p[0]];
+}
 
 /* Runs f in a child process; its report, and the exit status in *status. */
 static const char *in_child(void (*f)(int *), int *status) {
@@ -172,6 +178,8 @@ static void test_faults() {
   EXPECT_FAULT([](int *) { wild_pointer<<<1, 32>>>((int *)64); }, 139, "a wild pointer: kernel, thread and address",
                "illegal access to address 0x54 in wild_pointer", "block (0,0,0), thread (5,0,0)", "launched at tests/emu_failures.cu:");
   EXPECT_FAULT([](int *p) { overflow<<<1, 1>>>(p); }, 139, "a stack overflow says so", "stack overflow", "in overflow");
+  EXPECT_FAULT([](int *p) { large_frame<<<1, 64>>>(p); }, 139, "... and where one array reaches past the end", "stack overflow", "EMU_STACK_KB=n gives more",
+               "in large_frame");
 #ifdef __x86_64__ /* elsewhere the processor allows both */
   EXPECT_FAULT([](int *p) { divide<<<1, 32>>>(p); }, 136, "an integer division by zero", "integer division by zero in divide");
   EXPECT_FAULT([](int *p) { misaligned<<<1, 1>>>((float *)p); }, 139, "a misaligned float4", "misaligned", "in misaligned");

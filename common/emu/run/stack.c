@@ -10,8 +10,8 @@ enum { CANARY_BYTES = 64, CANARY = 0xC5 };
 
 size_t emu_stack_bytes(void) { return (size_t)emu_setting(EMU_SET_STACK_KB, 64) << 10; }
 
-/* A stack lies above a page that nobody may touch, so that running off its end faults at once. The kernel allows only so many
- * mappings; when they run out, a canary has to do. */
+/* A stack lies above a page that nobody may touch, so that running off its end faults at once; a frame larger than a page touches each of its
+ * own (STACK_PROBES in the Makefile). The kernel allows only so many mappings; when they run out, a canary has to do. */
 static void set_canary(emu_stack *s) {
   if (!s->guarded) memset(s->bottom, CANARY, CANARY_BYTES);
 }
