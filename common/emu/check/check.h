@@ -5,7 +5,8 @@
  *   check_shared.c  shadow of shared memory: who wrote, who read, and what barriers have ordered since
  *   check_arrays.c  arrays inside an allocation and their names
  *   check_order.c   order between the blocks of a launch, by fences and atomics
- *   check_engines.c copy engine and tensor cores: mbarriers, bulk copies, wgmma, the proxy fence
+ *   check_engines.c copy engine and tensor cores: bulk copies, wgmma, the proxy fence
+ *   check_mbarrier.c mbarriers: what who arrives knows, for who waits
  *   check_cluster.c blocks of a cluster in each other's shared memory
  *   check_overlap.c launches that begin before the one before them has ended
  *   check_bounds.c  an index beyond its array's size
@@ -126,7 +127,7 @@ typedef struct emu_cell {
   bool visited : 1; /* another block of the cluster has read it */
 } emu_cell;
 
-/* One warp's reads of a cell. */
+/* One warp's reads of a cell, or an engine's. */
 typedef struct emu_reads {
   uint32_t clock, lanes, pc;
 } emu_reads;
@@ -204,6 +205,10 @@ typedef struct emu_checker {
   } waited[EMU_WARPS];
 } emu_checker;
 
+/* The cell of a byte: that of its 4 bytes, or if they are split its own. */
+static inline bool emu_is_split(const emu_checker *c, size_t group) { return c->cells[group].split && c->cells[group].stamp == c->stamp; }
+static inline size_t emu_cell_at(const emu_checker *c, size_t offset) { return emu_is_split(c, offset / 4) ? EMU_CELLS + offset : offset / 4; }
+
 /* check_order.c */
 void emu_order_fence(void);
 void emu_order_release(emu_checker *c, const void *address);                          /* before an atomic */
@@ -240,6 +245,7 @@ void emu_checker_begin_block(emu_worker *w);
 void emu_checker_barrier(emu_block *block, int id, unsigned expected);
 void emu_checker_barrier_arrive(emu_thread *t, int id);
 void emu_checker_warp_sync(emu_warp *warp, unsigned lanes);
+void emu_shared_split(emu_checker *c, size_t group); /* from now on, in this block, the 4 bytes are looked at one by one */
 void emu_shared_set_written(emu_checker *c, size_t offset, size_t bytes, bool written);
 void emu_shared_describe_at(const emu_checker *c, size_t offset, char *text, size_t room);
 
@@ -257,13 +263,6 @@ void emu_engines_begin_block(emu_checker *c);
 void emu_engines_meet(emu_checker *c, uint32_t warps, int count);
 bool emu_engines_readers_done(const emu_checker *c, const emu_cell *cell, size_t index, const uint32_t *known, emu_other *other);
 int emu_writer(const emu_cell *cell); /* as emu_other has it */
-void emu_engines_mbarrier_init(emu_block *block, uint32_t offset);
-void emu_engines_mbarrier_fence(emu_thread *t);
-void emu_engines_mbarriers_told(emu_checker *c); /* the cluster has met: what was fenced is there for all */
-bool emu_engines_mbarrier_is_told(const emu_checker *c, uint32_t offset);
-void emu_engines_mbarrier_arrive(emu_thread *t, emu_block *block, uint32_t offset, emu_site where);
-void emu_engines_mbarrier_phase(emu_block *block, uint32_t offset);
-void emu_engines_mbarrier_passed(emu_thread *t, uint32_t offset, emu_site where);
 void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
 void emu_engines_bulk_arrived(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
 void emu_engines_bulk_global(const void *address, size_t bytes, bool writes, emu_site where);
@@ -277,6 +276,16 @@ void emu_engines_proxy_fence(emu_thread *t);
 bool emu_engines_see(emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc); /* theirs: looked at, nothing else to do */
 void emu_engines_switch(emu_worker *w);
 emu_checker *emu_checker_of(const emu_block *block);
+
+/* check_mbarrier.c */
+emu_phases *emu_phases_at(emu_checker *c, uint32_t offset); /* NULL: there is none */
+void emu_engines_mbarrier_init(emu_block *block, uint32_t offset);
+void emu_engines_mbarrier_fence(emu_thread *t);
+void emu_engines_mbarriers_told(emu_checker *c); /* the cluster has met: what was fenced is there for all */
+bool emu_engines_mbarrier_is_told(const emu_checker *c, uint32_t offset);
+void emu_engines_mbarrier_arrive(emu_thread *t, emu_block *block, uint32_t offset, emu_site where);
+void emu_engines_mbarrier_phase(emu_block *block, uint32_t offset);
+void emu_engines_mbarrier_passed(emu_thread *t, uint32_t offset, emu_site where);
 
 /* check_cluster.c */
 void emu_cluster_begin_block(emu_checker *c, unsigned rank, unsigned team_size);

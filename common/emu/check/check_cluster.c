@@ -6,7 +6,7 @@
  * Loads and stores of a block in another are that block's visits: of one visitor, whichever of its warps made them.
  *
  * Not seen: what a thread does between its arrival at a cluster barrier and the last one's; the proxy fence after a visitor's store; races among a visitor's own
- * warps; accesses of less than 4 bytes. */
+ * warps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ void emu_cluster_barrier(emu_block *team, bool relaxed) {
 /* An mbarrier, the own block's or another's, is there for those who know of its initialisation; another's that was fenced, for a cluster that has met. */
 void emu_check_mbarrier(emu_checker *c, const emu_block *block, uint32_t offset, const char *what, const void *pc) {
   emu_checker *there = emu_checker_of(block);
-  const emu_cell *cell = &there->cells[offset / 4];
+  const emu_cell *cell = &there->cells[emu_cell_at(there, offset)];
   const uint32_t *known = emu_known(c, block->rank, emu_self->number / EMU_WARP);
   const bool there_yet = cell->stamp == there->stamp && cell->written;
   if (there_yet && c != there && !emu_self->cluster_waits && emu_engines_mbarrier_is_told(there, offset)) return; /* this thread has met them, too */
@@ -68,13 +68,12 @@ void emu_check_mbarrier(emu_checker *c, const emu_block *block, uint32_t offset,
                  what, c == there ? "" : "cluster ", block->index.x, block->index.y, block->index.z, place);
 }
 
-static void visit(emu_checker *c, emu_checker *there, size_t group, emu_access_kind kind, const void *pc) {
-  emu_cell *cell = &there->cells[group];
+static void visit(emu_checker *c, emu_checker *there, size_t index, size_t offset, emu_access_kind kind, const void *pc) {
+  emu_cell *cell = &there->cells[index];
   if (cell->stamp != there->stamp) *cell = (emu_cell){.stamp = there->stamp};
-  if (cell->split) return;
   uint32_t *known = emu_known(c, there->rank, emu_self->number / EMU_WARP);
   char place[200];
-  emu_shared_describe_at(there, 4 * group, place, sizeof place);
+  emu_shared_describe_at(there, offset, place, sizeof place);
   if (!emu_writes_memory(kind) && !cell->written)
     emu_check_note(EMU_UNINITIALISED, pc, NULL, "of another block of the cluster: %s%s", place, cell->pending ? ", a copy that nobody has waited for" : "");
   emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), emu_writer(cell), -1};
@@ -83,17 +82,17 @@ static void visit(emu_checker *c, emu_checker *there, size_t group, emu_access_k
   known[EMU_OF_VISITOR + c->rank] = now;
   if (emu_reads_memory(kind)) {
     emu_reads **reads = &there->reads[EMU_WARPS + 2 * EMU_WARPGROUPS];
-    for (unsigned rank = 0; rank < c->team_size && !cell->visited; rank++) reads[rank][group] = (emu_reads){0};
+    for (unsigned rank = 0; rank < c->team_size && !cell->visited; rank++) reads[rank][index] = (emu_reads){0};
     cell->visited = true;
-    reads[c->rank][group] = (emu_reads){now, 0, emu_short_pc(pc)};
+    reads[c->rank][index] = (emu_reads){now, 0, emu_short_pc(pc)};
   } else {
     for (uint32_t left = cell->readers; left != 0 && !race; left &= left - 1) {
       const unsigned r = (unsigned)__builtin_ctz(left);
-      const emu_reads *reads = &there->reads[r][group];
+      const emu_reads *reads = &there->reads[r][index];
       race = reads->clock > known[r];
       if (race) other = (emu_other){EMU_READ, emu_long_pc(reads->pc), (int)(r * EMU_WARP) + __builtin_ctz(reads->lanes), -1};
     }
-    race = race || !emu_engines_readers_done(there, cell, group, known, &other);
+    race = race || !emu_engines_readers_done(there, cell, index, known, &other);
     *cell = (emu_cell){.stamp = there->stamp,
                        .written = true,
                        .write_clock = now,
@@ -108,13 +107,18 @@ bool emu_cluster_access(emu_checker *c, uintptr_t address, size_t bytes, emu_acc
   const uintptr_t at = address - (uintptr_t)team->arena;
   if (c->team_size == 1 || at >= (uintptr_t)c->team_size * EMU_ARENA || address - c->arena < EMU_ARENA) return false;
   emu_checker *there = emu_checker_of(&team[at / EMU_ARENA]);
-  for (size_t group = at % EMU_ARENA / 4; group < (at % EMU_ARENA + bytes + 3) / 4; group++) {
-    if (c->shared_allowed[group] != 0x0F) {
+  for (size_t offset = at % EMU_ARENA, end = offset + bytes; offset < end;) {
+    const size_t group = offset / 4, part = 4 - offset % 4 < end - offset ? 4 - offset % 4 : end - offset;
+    const uint8_t mask = (uint8_t)(((1u << part) - 1) << offset % 4);
+    if (group >= EMU_CELLS || (c->shared_allowed[group] & mask) != mask) {
       char place[200];
-      emu_shared_describe_at(there, 4 * group, place, sizeof place);
+      emu_shared_describe_at(there, offset, place, sizeof place);
       EMU_CHECK_STOP(EMU_OUT_OF_BOUNDS, pc, NULL, "of another block of the cluster: %s, %s", place, emu_reads_memory(kind) ? "read" : "write");
     }
-    visit(c, there, group, kind, pc);
+    if (part < 4 && !emu_is_split(there, group)) emu_shared_split(there, group);
+    const size_t step = emu_is_split(there, group) ? 1 : part;
+    for (size_t i = 0; i < part; i += step) visit(c, there, emu_cell_at(there, offset + i), offset + i, kind, pc);
+    offset += part;
   }
   return true;
 }

@@ -91,77 +91,6 @@ bool emu_engines_readers_done(const emu_checker *c, const emu_cell *cell, size_t
 
 static unsigned own_warp(void) { return emu_self->number / EMU_WARP; }
 
-/* ---- mbarriers ---- */
-
-static int number_at(const emu_checker *c, uint32_t offset) {
-  for (int i = 0; i < c->mbarriers; i++)
-    if (c->mbarrier[i].offset == offset) return i;
-  return -1;
-}
-
-static emu_phases *phases_at(emu_checker *c, uint32_t offset) {
-  const int i = number_at(c, offset);
-  return i < 0 ? NULL : &c->mbarrier[i];
-}
-
-void emu_engines_mbarrier_init(emu_block *block, uint32_t offset) {
-  emu_checker *c = emu_checker_of(block);
-  c->engines = true;
-  emu_hook_access((void *)(c->arena + offset), 8, EMU_WRITE, __builtin_return_address(0));
-  emu_phases *p = phases_at(c, offset);
-  if (p == NULL && c->mbarriers == EMU_MBARRIERS) emu_fail("a block has more than %d mbarriers: the checker keeps account of no more", EMU_MBARRIERS);
-  if (p == NULL) p = &c->mbarrier[c->mbarriers++];
-  p->offset = offset;
-  p->over = 0;
-  p->thread = (uint16_t)emu_self->number, p->fenced = p->told = false;
-  for (unsigned rank = 0; rank < c->team_size; rank++) {
-    memset(p->arrived[rank], 0, sizeof p->arrived[rank]);
-    memset(p->knows[rank], 0, sizeof p->knows[rank]);
-  }
-}
-
-void emu_engines_mbarrier_fence(emu_thread *t) {
-  emu_checker *c = emu_checker_of(t->block);
-  for (int i = 0; i < c->mbarriers; i++) c->mbarrier[i].fenced |= c->mbarrier[i].thread == t->number;
-}
-
-void emu_engines_mbarriers_told(emu_checker *c) {
-  for (int i = 0; i < c->mbarriers; i++) c->mbarrier[i].told = c->mbarrier[i].fenced;
-}
-
-bool emu_engines_mbarrier_is_told(const emu_checker *c, uint32_t offset) {
-  const int i = number_at(c, offset);
-  return i >= 0 && c->mbarrier[i].told;
-}
-
-void emu_engines_mbarrier_arrive(emu_thread *t, emu_block *block, uint32_t offset, emu_site where) {
-  emu_checker *there = emu_checker_of(block), *c = emu_checker_of(t->block);
-  emu_phases *p = phases_at(there, offset);
-  emu_check_mbarrier(c, block, offset, "an arrival at it", emu_site_pc(where));
-  if (p == NULL) return;
-  const unsigned w = t->number / EMU_WARP;
-  c->clock[w][w]++; /* what it did up to now is over */
-  for (unsigned rank = 0; rank < c->team_size; rank++) emu_learn(p->arrived[rank], emu_known(c, rank, w));
-}
-
-void emu_engines_mbarrier_phase(emu_block *block, uint32_t offset) {
-  emu_checker *c = emu_checker_of(block);
-  emu_phases *p = phases_at(c, offset);
-  if (p == NULL) return;
-  p->over++;
-  memcpy(p->knows, p->arrived, c->team_size * sizeof p->knows[0]);
-}
-
-void emu_engines_mbarrier_passed(emu_thread *t, uint32_t offset, emu_site where) {
-  emu_checker *c = emu_checker_of(t->block);
-  const emu_phases *p = phases_at(c, offset);
-  const unsigned w = t->number / EMU_WARP;
-  emu_check_mbarrier(c, t->block, offset, "a wait at it", emu_site_pc(where));
-  if (p == NULL) return;
-  for (unsigned rank = 0; rank < c->team_size; rank++) emu_learn(emu_known(c, rank, w), p->knows[rank]);
-  c->clock[w][EMU_OF_MBARRIER + (p - c->mbarrier)] = p->over;
-}
-
 /* ---- ranges of shared memory, cell by cell ---- */
 
 static emu_cell *cell_of(emu_checker *c, size_t group) {
@@ -187,35 +116,42 @@ static void note_race(const emu_checker *c, size_t offset, const emu_other *othe
   emu_check_note(EMU_RACE, pc, other, "%s: %s", what, place);
 }
 
+/* A copy into a cell, that is to overwrite what is there: who wrote or read it must be known to the thread that asks. */
+static void copy_into(emu_checker *c, const emu_checker *issuer, size_t index, size_t offset, const uint32_t *known, const void *pc) {
+  const emu_cell *cell = &c->cells[index];
+  const unsigned w = c == issuer ? own_warp() : EMU_WARPS, thread = c == issuer ? emu_self->number : EMU_MAX_THREADS; /* else: no warp, no thread of its */
+  emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), emu_writer(cell), -1};
+  if (cell->written && cell->write_clock > known[cell->write_thread / EMU_WARP] && cell->write_thread != thread)
+    note_race(c, offset, &other, "a copy into it", pc);
+  if (!emu_engines_readers_done(c, cell, index, known, &other)) note_race(c, offset, &other, "a copy into it", pc);
+  for (uint32_t left = cell->readers; left != 0; left &= left - 1) {
+    const unsigned r = (unsigned)__builtin_ctz(left);
+    const emu_reads *reads = &c->reads[r][index];
+    if (known[r] >= reads->clock || (r == w && reads->lanes == 1u << emu_self->lane)) continue;
+    other = (emu_other){EMU_READ, emu_long_pc(reads->pc), (int)(r * EMU_WARP) + __builtin_ctz(reads->lanes), -1};
+    note_race(c, offset, &other, "a copy into it", pc);
+    break;
+  }
+}
+
 void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where) {
   emu_checker *c = emu_checker_of(block), *issuer = emu_checker_of(emu_self->block);
   const void *pc = emu_site_pc(where);
   c->engines = true;
   if (!inside(c, shared, bytes, "a copy into it", pc)) return;
   emu_check_mbarrier(issuer, block, mbarrier, "a copy that reports to it", pc);
-  const unsigned w = c == issuer ? own_warp() : EMU_WARPS, thread = c == issuer ? emu_self->number : EMU_MAX_THREADS; /* else: no warp, no thread of its */
   const uint32_t *known = emu_known(issuer, block->rank, own_warp());
   for (size_t group = shared / 4; group < (shared + bytes) / 4; group++) {
     emu_cell *cell = cell_of(c, group);
-    emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), emu_writer(cell), -1};
-    if (cell->written && cell->write_clock > known[cell->write_thread / EMU_WARP] && cell->write_thread != thread)
-      note_race(c, 4 * group, &other, "a copy into it", pc);
-    if (!emu_engines_readers_done(c, cell, group, known, &other)) note_race(c, 4 * group, &other, "a copy into it", pc);
-    for (uint32_t left = cell->readers; left != 0; left &= left - 1) {
-      const unsigned r = (unsigned)__builtin_ctz(left);
-      const emu_reads *reads = &c->reads[r][group];
-      if (known[r] >= reads->clock || (r == w && reads->lanes == 1u << emu_self->lane)) continue;
-      other = (emu_other){EMU_READ, emu_long_pc(reads->pc), (int)(r * EMU_WARP) + __builtin_ctz(reads->lanes), -1};
-      note_race(c, 4 * group, &other, "a copy into it", pc);
-      break;
-    }
+    if (!cell->split) copy_into(c, issuer, group, 4 * group, known, pc);
+    for (size_t i = 0; i < 4 && cell->split; i++) copy_into(c, issuer, EMU_CELLS + 4 * group + i, 4 * group + i, known, pc);
     *cell = (emu_cell){.stamp = c->stamp, .pending = true};
   }
 }
 
 void emu_engines_bulk_arrived(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where) {
   emu_checker *c = emu_checker_of(block);
-  const emu_phases *p = phases_at(c, mbarrier);
+  const emu_phases *p = emu_phases_at(c, mbarrier);
   const uint32_t pc = emu_short_pc(emu_site_pc(where));
   if (shared + bytes > EMU_ARENA) return;
   for (size_t group = shared / 4; group < (shared + bytes) / 4; group++) {
@@ -228,31 +164,46 @@ void emu_engines_bulk_arrived(emu_block *block, uint32_t shared, uint32_t bytes,
   }
 }
 
-/* An engine reads: what is there must be written (if it is not dropped: kept), known to the thread that asks for it, and have passed from its proxy to the other. */
-static void engine_reads(emu_checker *c, size_t first, size_t count, bool kept, unsigned engine, uint32_t time, const char *what, const void *pc) {
-  const unsigned w = own_warp(), me = emu_self->number;
-  const emu_reads now = {time, 0, emu_short_pc(pc)};
-  const uint32_t *known = c->clock[w], *fenced = c->fenced_known[w];
-  emu_reads *reads = c->reads[EMU_WARPS + engine];
+/* An engine's read under way. */
+typedef struct engine_read {
+  unsigned engine;
+  uint32_t time;
+  bool kept; /* it is not dropped */
+  const char *what;
+  const void *pc;
+} engine_read;
+
+/* What is there must be written (if it is kept), known to the thread that asks for it, and have passed from its proxy to the other. */
+static void check_read(emu_checker *c, const emu_cell *cell, size_t offset, const engine_read *r) {
+  const unsigned w = own_warp(), by = cell->write_thread / EMU_WARP;
+  const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), emu_writer(cell), -1};
   char place[200];
+  if (!cell->written) {
+    if (!r->kept && !cell->pending) return;
+    emu_shared_describe_at(c, offset, place, sizeof place);
+    emu_check_note(EMU_UNINITIALISED, r->pc, NULL, "%s: %s%s", r->what, place, cell->pending ? ", a copy that nobody has waited for" : "");
+  } else if (cell->write_clock > c->clock[w][by] && cell->write_thread != emu_self->number) {
+    note_race(c, offset, &other, r->what, r->pc);
+  } else if (by < EMU_WARPS && cell->write_clock > 0 && cell->fences == c->fences_of[cell->write_thread] && cell->write_clock > c->fenced_known[w][by]) {
+    emu_shared_describe_at(c, offset, place, sizeof place);
+    emu_check_note(EMU_PROXY, r->pc, &other, "%s, with no fence.proxy.async between: %s", r->what, place);
+  }
+}
+
+static void engine_reads(emu_checker *c, size_t first, size_t count, const engine_read *r) {
+  const uint32_t *known = c->clock[own_warp()], *fenced = c->fenced_known[own_warp()];
+  const emu_reads now = {r->time, 0, emu_short_pc(r->pc)};
+  emu_reads *reads = c->reads[EMU_WARPS + r->engine];
   for (size_t group = first; group < first + count; group++) {
     emu_cell *cell = cell_of(c, group);
-    const unsigned by = cell->write_thread / EMU_WARP;
-    if (!cell->written && !cell->split) {
-      if (kept || cell->pending) {
-        emu_shared_describe_at(c, 4 * group, place, sizeof place);
-        emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s: %s%s", what, place, cell->pending ? ", a copy that nobody has waited for" : "");
-      }
-    } else if (cell->write_clock > known[by] && cell->write_thread != me) {
-      const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), emu_writer(cell), -1};
-      note_race(c, 4 * group, &other, what, pc);
-    } else if (by < EMU_WARPS && cell->write_clock > 0 && cell->fences == c->fences_of[cell->write_thread] && cell->write_clock > fenced[by]) {
-      const emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), cell->write_thread, -1};
-      emu_shared_describe_at(c, 4 * group, place, sizeof place);
-      emu_check_note(EMU_PROXY, pc, &other, "%s, with no fence.proxy.async between: %s", what, place);
+    const size_t at = cell->split ? EMU_CELLS + 4 * group : group, cells = cell->split ? 4 : 1;
+    for (size_t i = 0; i < cells; i++) {
+      cell = &c->cells[at + i];
+      const unsigned by = cell->write_thread / EMU_WARP;
+      if (!cell->written || cell->write_clock > (by < EMU_WARPS ? fenced : known)[by]) check_read(c, cell, 4 * group + i, r); /* else all is well */
+      reads[at + i] = now;
+      cell->engines |= (uint16_t)(1u << r->engine);
     }
-    reads[group] = now;
-    cell->engines |= (uint16_t)(1u << engine);
   }
 }
 
@@ -269,12 +220,13 @@ void emu_engines_store_issued(uint32_t shared, uint32_t bytes, emu_site where, u
 
 void emu_engines_store_reads(uint32_t shared, uint32_t bytes, bool kept, unsigned number, emu_site where) {
   const unsigned g = emu_self->number / 128;
-  if (number > 0) engine_reads(emu_checking, shared / 4, bytes / 4, kept, EMU_WARPGROUPS + g, number, "a store from it", emu_site_pc(where));
+  const engine_read read = {EMU_WARPGROUPS + g, number, kept, "a store from it", emu_site_pc(where)};
+  if (number > 0) engine_reads(emu_checking, shared / 4, bytes / 4, &read);
 }
 
 /* Those who wait for the copy at the other end know that its source has been read. */
 void emu_engines_bulk_sent(emu_thread *t, unsigned number, emu_block *to, uint32_t mbarrier) {
-  emu_phases *p = phases_at(emu_checker_of(to), mbarrier);
+  emu_phases *p = emu_phases_at(emu_checker_of(to), mbarrier);
   if (p == NULL) return;
   uint32_t *known = &p->arrived[t->block->rank][EMU_OF_STORE + t->number / 128];
   if (*known < number) *known = number;
@@ -330,7 +282,7 @@ void emu_engines_wgmma_issued(const emu_wgmma_record *what, unsigned group, emu_
       for (int k = 0; k < 16; k += operands[o].mn ? 1 : RUN) {
         const uint32_t at = emu_wgmma_address(operands[o].descriptor, operands[o].mn, row, k);
         if (!inside(c, at, 2 * RUN, operands[o].name, pc)) return;
-        engine_reads(c, at / 4, RUN / 2, true, g, group + 1, operands[o].name, pc);
+        engine_reads(c, at / 4, RUN / 2, &(engine_read){g, group + 1, true, operands[o].name, pc});
       }
 }
 

@@ -196,13 +196,14 @@ static void touch(emu_checker *c, size_t index, size_t offset, emu_access_kind k
   cell->pending = false;
 }
 
-/* From now on, in this block, the 4 bytes are looked at one by one. */
-static void split(emu_checker *c, size_t group) {
+void emu_shared_split(emu_checker *c, size_t group) {
   emu_cell *cell = &c->cells[group];
   if (cell->stamp != c->stamp) *cell = (emu_cell){.stamp = c->stamp};
+  const uint64_t visitors = cell->visited ? (1u << c->team_size) - 1 : 0; /* bits of c->reads */
+  const uint64_t readers = cell->readers | (uint64_t)cell->engines << EMU_WARPS | visitors << (EMU_WARPS + 2 * EMU_WARPGROUPS);
   for (size_t i = EMU_CELLS + 4 * group; i < EMU_CELLS + 4 * group + 4; i++) {
     c->cells[i] = *cell;
-    for (uint32_t left = cell->readers; left != 0; left &= left - 1) c->reads[__builtin_ctz(left)][i] = c->reads[__builtin_ctz(left)][group];
+    for (uint64_t left = readers; left != 0; left &= left - 1) c->reads[__builtin_ctzll(left)][i] = c->reads[__builtin_ctzll(left)][group];
   }
   cell->split = true;
 }
@@ -216,12 +217,10 @@ void emu_check_shared(emu_checker *c, size_t offset, size_t bytes, emu_access_ki
       emu_shared_describe_at(c, offset, place, sizeof place);
       EMU_CHECK_STOP(EMU_OUT_OF_BOUNDS, pc, NULL, "%s, %s", place, emu_reads_memory(kind) ? "read" : "write");
     }
-    const emu_cell *cell = &c->cells[group];
-    const bool whole = part == 4 && !(cell->split && cell->stamp == c->stamp);
-    if (whole) {
+    if (part == 4 && !emu_is_split(c, group)) {
       touch(c, group, offset, kind, pc);
     } else {
-      if (!(cell->split && cell->stamp == c->stamp)) split(c, group);
+      if (!emu_is_split(c, group)) emu_shared_split(c, group);
       for (size_t i = 0; i < part; i++) touch(c, EMU_CELLS + offset + i, offset + i, kind, pc);
     }
     offset += part;
