@@ -134,6 +134,38 @@ DEFECT(atomics)(float *y) {
   y[threadIdx.x] = (float)sum;
 }
 
+/* A thread writes a zero, and all add to it; wrong: with no barrier between. Found in every order. */
+DEFECT(atomics_early)(float *y) {
+  __shared__ int sum;
+  if (threadIdx.x == 0) sum = 0;
+  if (!WRONG) __syncthreads();
+  atomicAdd(&sum, 2);
+  __syncthreads();
+  y[threadIdx.x] = (float)sum;
+}
+
+/* The same in global memory, each block for itself; wrong: one reads the sum with no barrier after, the zero has none before, all blocks add to one. */
+DEFECT(global_sum)(float *y) {
+  int *sum = (int *)y + blockIdx.x;
+  if (threadIdx.x == 0) *sum = 0;
+  __syncthreads();
+  if (threadIdx.x < 32) atomicAdd(sum, 1);
+  if (!WRONG) __syncthreads();
+  if (threadIdx.x == 63) y[blockIdx.x + 64] = (float)*sum;
+}
+DEFECT(global_sum_early)(float *y) {
+  int *sum = (int *)y + blockIdx.x;
+  if (threadIdx.x == 0) *sum = 0;
+  if (!WRONG) __syncthreads();
+  atomicAdd(sum, 2);
+}
+DEFECT(global_sum_of_all)(float *y) {
+  int *sum = (int *)y + (WRONG ? 0 : blockIdx.x);
+  if (threadIdx.x == 0 && (!WRONG || blockIdx.x == 0)) *sum = 0;
+  __syncthreads();
+  atomicAdd(sum, 3);
+}
+
 /* Only the two warps of a group meet; what the third one does is not in order with it. */
 DEFECT(named_barrier)(float *y) {
   __shared__ float line[96];
@@ -217,6 +249,10 @@ static const struct test {
     TEST(constant, 1, 32, 0),
     TEST(row_end, 1, 17, 0),
     TEST(atomics, 1, 64, 0),
+    TEST(atomics_early, 1, 64, 0),
+    TEST(global_sum, 3, 64, 0),
+    TEST(global_sum_early, 3, 64, 0),
+    TEST(global_sum_of_all, 3, 64, 0),
     TEST(named_barrier, 1, 96, 0),
     TEST(matrix_row, 1, 64, 0),
     TEST(copied, 1, 64, 0),

@@ -35,6 +35,10 @@ report local_memory host-pointer 'static __device__ float pick' 'local memory of
 report constant out-of-bounds 'sum += filter[i]' "index 25 of an array of type 'float [25]'"
 report row_end out-of-bounds 'sum += tile[1][threadIdx.x % 16 + i]' "index 17 of an array of type 'float [17]'"
 report atomics race 'atomicAdd(&sum, 1)' 'read it at tests/check_cases.cu:'
+report atomics_early race 'atomicAdd(&sum, 2)' 'wrote it at tests/check_cases.cu:'
+report global_sum race 'y[blockIdx.x + 64] = (float)' 'atomically changed it at tests/check_cases.cu:'
+report global_sum_early race 'atomicAdd(sum, 2' 'wrote it at tests/check_cases.cu:'
+report global_sum_of_all block-race 'atomicAdd(sum, 3' 'wrote it at tests/check_cases.cu:'
 report named_barrier race 'line[threadIdx.x] = 1;' 'thread (32,0,0) read it at'
 report matrix_row race 'ptx_ldmatrix_x4_trans(d' 'wrote it at tests/check_cases.cu:'
 report copied race 'ptx_cp_async<16>(' 'wrote it at tests/check_cases.cu:'
@@ -42,4 +46,8 @@ report parts out-of-bounds '% (WRONG ? 33 : 32)];' 'shared float [] dynamic, byt
 report vector_tail out-of-bounds '4096 / 4 - 63' 'allocation 1, byte 16384 (its end is at 16384), 16-byte write'
 report freed out-of-bounds 'DEFECT(freed)' 'write'
 report pinned uninitialised 'DEFECT(pinned)' 'allocation 1, byte 0'
+for case in atomics_early global_sum_early; do
+  for seed in 1 2 3 4 5; do EMU_SEED=$seed $program $case 2>&1 | grep -q '^emulator check: race: ' || break; done
+  ok $? "$case: in other orders, too"
+done
 done_testing

@@ -73,15 +73,22 @@ typedef struct emu_who {
   uint32_t writer, reader, when;
 } emu_who;
 
+/* Where `seen` tells of atomics, the same of the last plain write before them, if that was in this launch (else writer is 0): atomics do not race
+ * with each other, but each may with that one. */
+typedef struct emu_plain {
+  uint32_t writer, who, when;
+} emu_plain;
+
 typedef struct emu_shadow {
   uintptr_t start;
   size_t bytes;
-  uint8_t *state;   /* of each 4 bytes: low 4 bits which may be touched, high 4 bits which have been written */
-  emu_seen *seen;   /* of each 4 bytes, by accesses of 4 bytes or more; behind them: of each 2 bytes, by accesses of 2 */
-  emu_who *who;     /* the same */
-  bool *has_halves; /* somebody made an access of 2 bytes */
-  uint64_t serial;  /* "allocation 3" */
-  bool marked;      /* it has named arrays, and the rest is out of bounds */
+  uint8_t *state;    /* of each 4 bytes: low 4 bits which may be touched, high 4 bits which have been written */
+  emu_seen *seen;    /* of each 4 bytes, by accesses of 4 bytes or more; behind them: of each 2 bytes, by accesses of 2 */
+  emu_who *who;      /* the same */
+  bool *has_halves;  /* somebody made an access of 2 bytes */
+  emu_plain **plain; /* as who; NULL until an atomic follows a plain write */
+  uint64_t serial;   /* "allocation 3" */
+  bool marked;       /* it has named arrays, and the rest is out of bounds */
 } emu_shadow;
 
 /* 4-byte groups, and four more that nobody may touch: a 16-byte access at the end looks there. */
@@ -126,6 +133,12 @@ typedef struct emu_cell {
   bool pending : 1; /* a copy into it is under way */
   bool visited : 1; /* another block of the cluster has read it */
 } emu_cell;
+
+/* Of a cell that atomics have changed, the write before the first of them: atomics do not race with each other, but each may with that one. */
+typedef struct emu_before {
+  uint32_t clock, pc;
+  uint16_t thread;
+} emu_before;
 
 /* One warp's reads of a cell, or an engine's. */
 typedef struct emu_reads {
@@ -176,6 +189,7 @@ typedef struct emu_checker {
   uint32_t block;                                                     /* its block's word in emu_seen */
   bool fenced;                                                        /* the block has run __threadfence */
   emu_cell *cells;                                                    /* one for each 4 bytes, then one for each byte */
+  emu_before *before;                                                 /* the same */
   emu_reads *reads[EMU_WARPS + 2 * EMU_WARPGROUPS + EMU_MAX_CLUSTER]; /* the same for each warp; then of tensor cores, of stores, of visitors */
   /* clock[a][b]: up to where warp a has seen what warp or engine b did. Its own time is clock[a][a] + 1: what its lanes did since they last met. */
   uint32_t clock[EMU_WARPS][EMU_AGENTS];

@@ -3,8 +3,9 @@
  *   state   a byte for each 4 bytes: which of them kernels may touch, which have been written
  *   seen    the block that wrote them last in this launch, and the block that read them, if it was one
  *   who     threads and program counters of those two, for the report
+ *   plain   where the last to write was an atomic, the plain write before
  *
- * Blocks run on several workers at once, so all three are read and written with relaxed atomics. Where two workers meet in one word, one
+ * Blocks run on several workers at once, so all are read and written with relaxed atomics. Where two workers meet in one word, one
  * of the two notes may get lost: a defect can escape in that moment, but none is invented. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,7 @@ bool emu_shadow_allocated(void *start, size_t bytes, uint64_t serial, bool pinne
     return false;
   }
   s->has_halves = emu_take(1, sizeof *s->has_halves, "the shadow of an allocation");
+  s->plain = emu_take(1, sizeof *s->plain, "the shadow of an allocation");
   emu_shadow_set(s, 0, bytes, 0, pinned ? 0xFF : 0x0F); /* the host writes pinned memory unseen */
   pthread_mutex_lock(&lock);
   if (count == room) {
@@ -83,6 +85,8 @@ void emu_shadow_freed(void *start) {
   emu_arrays_forget(s);
   emu_pages_give(s);
   free(s->has_halves);
+  if (*s->plain != NULL) munmap(*s->plain, emu_entries(s) * sizeof **s->plain);
+  free(s->plain);
   free(s);
 }
 
@@ -188,12 +192,16 @@ static bool this_launch(const emu_checker *c, uint32_t word) { return word != 0 
 static uint32_t load(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
 static void store(uint32_t *p, uint32_t value) { __atomic_store_n(p, value, __ATOMIC_RELAXED); }
 
-static void note_race(const emu_checker *c, const emu_shadow *s, size_t offset, size_t entry, bool with_reader, const void *pc) {
-  const uint32_t word = with_reader ? s->seen[entry].reader : s->seen[entry].writer;
-  const uint32_t who = with_reader ? s->who[entry].reader : s->who[entry].writer, block = word & EMU_BLOCK_MASK;
-  const emu_access_kind access = with_reader ? EMU_READ : word & EMU_SEEN_ATOMIC ? EMU_ATOMIC : EMU_WRITE;
+/* An access that the shadow remembers: block, program counter and thread, time of a write. */
+typedef struct trace {
+  emu_access_kind kind;
+  uint32_t word, who, when;
+} trace;
+
+static void note_race(const emu_checker *c, const emu_shadow *s, size_t offset, const trace *t, const void *pc) {
+  const uint32_t block = t->word & EMU_BLOCK_MASK;
   const bool several = block == EMU_SEVERAL, mine = block == (c->block & EMU_BLOCK_MASK);
-  const emu_other other = {access, emu_long_pc(who >> 10), several ? -1 : (int)(who & 1023), several ? -2 : mine ? -1 : (long long)block};
+  const emu_other other = {t->kind, emu_long_pc(t->who >> 10), several ? -1 : (int)(t->who & 1023), several ? -2 : mine ? -1 : (long long)block};
   char place[200];
   emu_arrays_describe(s, offset, place, sizeof place);
   emu_check_note(mine ? EMU_RACE : EMU_BLOCK_RACE, pc, &other, "%s", place);
@@ -204,39 +212,66 @@ static bool after_own_block(const emu_checker *c, unsigned thread, uint32_t when
   return thread == emu_self->number || c->clock[emu_self->number / EMU_WARP][thread / EMU_WARP] >= when / 2;
 }
 
+/* What `plain` has there; NULL: nothing. */
+static emu_plain *plain_at(const emu_shadow *s, size_t entry, bool make) {
+  emu_plain *plain = __atomic_load_n(s->plain, __ATOMIC_ACQUIRE);
+  if (plain == NULL && make) {
+    const size_t bytes = emu_entries(s) * sizeof *plain;
+    pthread_mutex_lock(&lock);
+    plain = *s->plain != NULL ? *s->plain : emu_pages(bytes);
+    if (plain == NULL) emu_no_memory(bytes, "what the checker keeps of writes before atomics");
+    __atomic_store_n(s->plain, plain, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&lock);
+  }
+  return plain == NULL ? NULL : &plain[entry];
+}
+
+/* The write that an access must come after: the last one, or of several atomics that follow each other the plain one before them. */
+static trace write_before(const emu_checker *c, const emu_shadow *s, size_t entry, emu_access_kind kind) {
+  const emu_who *who = &s->who[entry];
+  const uint32_t writer = load(&s->seen[entry].writer), atomic = writer & EMU_SEEN_ATOMIC;
+  if (kind != EMU_ATOMIC || !atomic || !this_launch(c, writer)) return (trace){atomic ? EMU_ATOMIC : EMU_WRITE, writer, load(&who->writer), load(&who->when)};
+  const emu_plain *plain = plain_at(s, entry, false);
+  return plain == NULL ? (trace){.kind = EMU_WRITE} : (trace){EMU_WRITE, load(&plain->writer), load(&plain->who), load(&plain->when)};
+}
+
 /* Does another thread of this launch get in the way? If it did come by, and that before this access (for other blocks, and for the own one where
  * no barrier says so, see check_order.c), all is well. Of a read nobody knows when it was: it is taken to be before what its block published. */
 static void look_for_race(emu_checker *c, const emu_shadow *s, size_t offset, size_t entry, emu_access_kind kind, const void *pc) {
-  const uint32_t me = c->block, writer = load(&s->seen[entry].writer), reader = load(&s->seen[entry].reader);
-  const bool both_atomic = kind == EMU_ATOMIC && writer & EMU_SEEN_ATOMIC;
-  const emu_who *who = &s->who[entry];
-  const unsigned thread = load(&who->writer) & 1023;
-  const bool after_write = this_launch(c, writer) && !both_atomic && !((writer & ~EMU_SEEN_ATOMIC) == me && after_own_block(c, thread, load(&who->when)));
-  const bool after_read = kind != EMU_READ && this_launch(c, reader) && reader != me;
+  const trace write = write_before(c, s, entry, kind), read = {EMU_READ, load(&s->seen[entry].reader), load(&s->who[entry].reader), 0};
+  const bool own_write = (write.word & ~EMU_SEEN_ATOMIC) == c->block;
+  const bool after_write = this_launch(c, write.word) && !(own_write && after_own_block(c, write.who & 1023, write.when));
+  const bool after_read = kind != EMU_READ && this_launch(c, read.word) && read.word != c->block;
   if ((!after_write && !after_read) || pc == c->race_pc) return;
-  const bool unordered_write = after_write && !emu_order_knows(c, writer & EMU_BLOCK_MASK, thread, load(&who->when));
-  if (!unordered_write && !(after_read && !emu_order_knows(c, reader & EMU_BLOCK_MASK, load(&who->reader) & 1023, 0))) return;
-  note_race(c, s, offset, entry, !unordered_write, pc);
-  if (!unordered_write || (writer & ~EMU_SEEN_ATOMIC) != me) c->race_pc = pc; /* one between blocks is enough; within one is another kind */
+  const bool unordered_write = after_write && !emu_order_knows(c, write.word & EMU_BLOCK_MASK, write.who & 1023, write.when);
+  if (!unordered_write && !(after_read && !emu_order_knows(c, read.word & EMU_BLOCK_MASK, read.who & 1023, 0))) return;
+  note_race(c, s, offset, unordered_write ? &write : &read, pc);
+  if (!unordered_write || !own_write) c->race_pc = pc; /* one between blocks is enough; within one is another kind */
 }
 
 /* Notes that this block came by. */
 static void note_visit(const emu_checker *c, const emu_shadow *s, size_t entry, emu_access_kind kind, const void *pc) {
   emu_seen *seen = &s->seen[entry];
+  emu_who *seen_who = &s->who[entry];
   const uint32_t me = c->block, who = emu_short_pc(pc) << 10 | emu_self->number;
   if (kind == EMU_READ) {
     const uint32_t reader = load(&seen->reader);
     if (reader == me) return;
     store(&seen->reader, this_launch(c, reader) ? me | EMU_SEVERAL : me);
-    store(&s->who[entry].reader, who);
-  } else {
-    const uint32_t writer = load(&seen->writer);
-    const bool by_other = this_launch(c, writer) && (writer & ~EMU_SEEN_ATOMIC) != me;
-    if (kind == EMU_ATOMIC && writer != me) store(&seen->writer, (by_other ? me | EMU_SEVERAL : me) | EMU_SEEN_ATOMIC);
-    else store(&seen->writer, me); /* a plain write by this block says more than an atomic after it */
-    store(&s->who[entry].writer, who);
-    store(&s->who[entry].when, emu_order_time(c, emu_self));
+    store(&seen_who->reader, who);
+    return;
   }
+  uint32_t writer = load(&seen->writer);
+  if (!this_launch(c, writer)) writer = 0;
+  if (kind == EMU_ATOMIC && !(writer & EMU_SEEN_ATOMIC)) { /* the first one, perhaps after a plain write */
+    emu_plain *plain = plain_at(s, entry, writer != 0);
+    if (writer != 0) store(&plain->who, load(&seen_who->writer)), store(&plain->when, load(&seen_who->when));
+    if (plain != NULL && load(&plain->writer) != writer) store(&plain->writer, writer);
+  }
+  const bool by_other = writer != 0 && (writer & ~EMU_SEEN_ATOMIC) != me;
+  store(&seen->writer, kind != EMU_ATOMIC ? me : (by_other ? me | EMU_SEVERAL : me) | EMU_SEEN_ATOMIC);
+  store(&seen_who->writer, who);
+  store(&seen_who->when, emu_order_time(c, emu_self));
 }
 
 /* A group, or with 2 bytes one of its halves: two blocks may well write the two halves. What single bytes do is not looked at. */

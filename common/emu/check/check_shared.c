@@ -70,6 +70,7 @@ void emu_checker_create(emu_worker *w) {
   c->worker = w;
   c->shared_allowed = allowed;
   c->cells = pages(ALL_CELLS * sizeof *c->cells);
+  c->before = pages(ALL_CELLS * sizeof *c->before);
   for (int i = 0; i < EMU_WARPS + 2 * EMU_WARPGROUPS + EMU_MAX_CLUSTER; i++) c->reads[i] = pages(ALL_CELLS * sizeof *c->reads[i]);
   w->tool = c;
 }
@@ -160,6 +161,13 @@ static void check_readers(emu_checker *c, emu_cell *cell, size_t index, size_t o
   cell->readers = 0;
 }
 
+/* An atomic operation on a cell that others have changed. */
+static void check_before_atomics(emu_checker *c, size_t index, size_t offset, const void *pc) {
+  const emu_before *b = &c->before[index];
+  if (b->clock <= c->clock[emu_self->number / EMU_WARP][b->thread / EMU_WARP] || b->thread == emu_self->number) return;
+  note_race(c, offset, EMU_WRITE, emu_writer(&(emu_cell){.write_thread = b->thread}), b->pc, pc);
+}
+
 /* One cell: number `index`, at byte `offset` of the arena. */
 static void touch(emu_checker *c, size_t index, size_t offset, emu_access_kind kind, const void *pc) {
   emu_cell *cell = &c->cells[index];
@@ -173,6 +181,8 @@ static void touch(emu_checker *c, size_t index, size_t offset, emu_access_kind k
   const bool both_atomic = kind == EMU_ATOMIC && cell->atomic;
   if (cell->write_clock > c->clock[me][cell->write_thread / EMU_WARP] && cell->write_thread != thread && !both_atomic)
     note_race(c, offset, cell->atomic ? EMU_ATOMIC : EMU_WRITE, emu_writer(cell), cell->write_pc, pc);
+  if (both_atomic) check_before_atomics(c, index, offset, pc);
+  else if (kind == EMU_ATOMIC) c->before[index] = (emu_before){cell->write_clock, cell->write_pc, cell->write_thread};
   if (emu_reads_memory(kind)) {
     emu_reads *reads = &c->reads[me][index];
     const uint32_t clock = c->clock[me][me] + 1;
@@ -203,6 +213,7 @@ void emu_shared_split(emu_checker *c, size_t group) {
   const uint64_t readers = cell->readers | (uint64_t)cell->engines << EMU_WARPS | visitors << (EMU_WARPS + 2 * EMU_WARPGROUPS);
   for (size_t i = EMU_CELLS + 4 * group; i < EMU_CELLS + 4 * group + 4; i++) {
     c->cells[i] = *cell;
+    if (cell->atomic) c->before[i] = c->before[group];
     for (uint64_t left = readers; left != 0; left &= left - 1) c->reads[__builtin_ctzll(left)][i] = c->reads[__builtin_ctzll(left)][group];
   }
   cell->split = true;
