@@ -1,5 +1,5 @@
-/* Small kernels for the checker: shared memory that threads write or read by halves, and then copy engine, tensor cores or another block of the cluster. Without an
- * argument they run as they are; with the name of one and of a defect, that one. tests/check_engines.sh says what the checker has to report. */
+/* Small kernels for the checker: shared memory that threads write or read by halves, and copy engine, tensor cores or another block of the cluster; sums that
+ * the copy engine makes in global memory. Without an argument they run as they are; with the name of one and of a defect, that one. tests/check_engines.sh says what the checker has to report. */
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "common/ptx/ptx.cuh"
 #include "tests/tap.h"
 
-typedef enum { RIGHT, NO_FENCE, NO_BARRIER, UNWRITTEN, EARLY, DEFECTS } defect;
-static const char *const defects[DEFECTS] = {"right", "no-fence", "no-barrier", "unwritten", "early"};
+typedef enum { RIGHT, NO_FENCE, NO_BARRIER, UNWRITTEN, EARLY, OUTSIDE, DEFECTS } defect;
+static const char *const defects[DEFECTS] = {"right", "no-fence", "no-barrier", "unwritten", "early", "outside"};
 
 /* Halves of the tile are written one by one. */
 template <defect WRONG> static __device__ void fill(__half *tile, int count) {
@@ -109,6 +109,23 @@ template <defect WRONG> __global__ void visited(float *y) {
   y[blockIdx.x * 128 + threadIdx.x] = __half2float(tile[threadIdx.x]);
 }
 
+/* A block adds a tile to its sums, zeros in the beginning, by the copy engine, and reads them. */
+template <defect WRONG> __global__ void added(float *y) {
+  __shared__ __align__(16) float tile[128];
+  float *sums = y + 128 * blockIdx.x;
+  tile[threadIdx.x] = 1;
+  if (WRONG == EARLY && blockIdx.x == 1) y[threadIdx.x] = 5; /* the other block's */
+  ptx_fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    ptx_bulk_reduce_add_f32(WRONG == OUTSIDE ? y + 4096 - 64 : sums, ptx_shared_address(tile), sizeof tile);
+    ptx_bulk_commit();
+    ptx_bulk_wait<0>();
+  }
+  if (WRONG != NO_BARRIER) __syncthreads();
+  y[1024 + 128 * blockIdx.x + threadIdx.x] = sums[threadIdx.x];
+}
+
 typedef void (*kernel)(float *);
 static const struct test {
   const char *name;
@@ -116,8 +133,8 @@ static const struct test {
   unsigned cluster;
 } tests[] = {
 #define TEST(name, cluster) \
-  { #name, {name < RIGHT>, name < NO_FENCE>, name < NO_BARRIER>, name < UNWRITTEN>, name < EARLY> }, cluster }
-    TEST(multiplied, 1), TEST(stored, 1), TEST(loaded, 1), TEST(reused, 1), TEST(visited, 2),
+  { #name, {name < RIGHT>, name < NO_FENCE>, name < NO_BARRIER>, name < UNWRITTEN>, name < EARLY>, name < OUTSIDE> }, cluster }
+    TEST(multiplied, 1), TEST(stored, 1), TEST(loaded, 1), TEST(reused, 1), TEST(visited, 2), TEST(added, 2),
 };
 
 static cudaError_t run(const struct test *t, const char *wrong) {
@@ -126,6 +143,7 @@ static cudaError_t run(const struct test *t, const char *wrong) {
   for (int i = 0; i < DEFECTS; i++)
     if (strcmp(wrong, defects[i]) == 0) which = i;
   if (cudaMalloc(&y, 4096 * sizeof(float)) != cudaSuccess) return cudaErrorMemoryAllocation;
+  if (which != UNWRITTEN && cudaMemset(y, 0, 256 * sizeof(float)) != cudaSuccess) return cudaErrorUnknown;
   const cudaError_t status = launch_kernel({.grid = t->cluster, .block = 128, .cluster = t->cluster}, t->with[which], y);
   return status != cudaSuccess ? status : cudaDeviceSynchronize();
 }

@@ -33,4 +33,8 @@ report reused no-barrier 'with no barrier since its initialisation|tile is no mb
 report visited no-barrier '(race|uninitialised): .*another block of the cluster' ''
 report visited unwritten 'uninitialised: .*of another block of the cluster: .* tile, byte 10,' 'ptx_ld_cluster'
 report visited early 'race: .*another block of the cluster' ''
+report added no-barrier 'race: .*atomically changed it' 'sums[threadIdx.x];'
+report added unwritten 'uninitialised: .*allocation 1, byte' 'ptx_bulk_reduce_add_f32'
+report added early 'block-race: .*(wrote it|atomically changed it)' ''
+report added outside 'out-of-bounds: .*allocation 1, byte 16384' 'ptx_bulk_reduce_add_f32'
 done_testing

@@ -55,6 +55,17 @@ __global__ void overwrites(arrays a) {
   ptx_griddepcontrol_wait();
   a.y[ME] = 1;
 }
+template <bool WAITS> __global__ void adds(arrays a) {
+  __shared__ __align__(16) float ones[THREADS];
+  ones[threadIdx.x] = 1;
+  ptx_fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  if (WAITS) ptx_griddepcontrol_wait();
+  ptx_bulk_reduce_add_f32(a.x + ME, ptx_shared_address(ones), sizeof ones);
+  ptx_bulk_commit();
+  ptx_bulk_wait<0>();
+}
 __global__ void own_memory(arrays a) { a.y[ME] = 1; }
 
 /* The third kernel: from x, which the first has made. */
@@ -83,9 +94,11 @@ static const struct test {
     {"sync-between", true, true, never_waits, nullptr, SYNC},
     {"chain", true, true, all_wait, third, NOTHING},
     {"chain-trigger-late", true, true, trigger_late, third_hurries, NOTHING},
+    {"adds", true, true, adds<true>, nullptr, NOTHING},
     {"no-wait", false, true, never_waits, nullptr, NOTHING},
     {"late-wait", false, true, waits_late, nullptr, NOTHING},
     {"overwrite", false, true, overwrites, nullptr, NOTHING},
+    {"adds-early", false, true, adds<false>, nullptr, NOTHING},
     {"no-barrier", false, true, others_do_not_meet, nullptr, NOTHING},
     {"chain-broken", false, true, own_memory, third, NOTHING},
     {"chain-hurry", false, true, all_wait, third_hurries, NOTHING},

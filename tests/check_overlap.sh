@@ -31,6 +31,7 @@ wrote="an earlier launch, which may be at work still, wrote it at tests/check_ov
 found no-wait never_waits '/* without a wait */' "$wrote"
 found late-wait waits_late 'const float before' "$wrote"
 found overwrite overwrites '/* which the kernel before reads */' 'may be at work still, read it at tests/check_overlap.cu'
+found adds-early 'adds<false>' 'ptx_bulk_reduce_add_f32(' "$wrote"
 found no-barrier others_do_not_meet '/* of one who waits' "$wrote"
 found chain-broken third '/* after the wait for the second' "$wrote"
 found chain-hurry third_hurries '/* before the wait for the second' "$wrote"

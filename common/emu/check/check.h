@@ -24,11 +24,6 @@
 
 typedef enum { EMU_OUT_OF_BOUNDS, EMU_UNINITIALISED, EMU_RACE, EMU_BLOCK_RACE, EMU_NOT_DEVICE, EMU_MISALIGNED, EMU_EARLY, EMU_PROXY } emu_defect_kind;
 
-/* Volatile accesses are how kernels wait for flags of other blocks: in global memory they do not race. */
-typedef enum { EMU_READ, EMU_WRITE, EMU_ATOMIC, EMU_VOLATILE_READ, EMU_VOLATILE_WRITE } emu_access_kind;
-static inline bool emu_reads_memory(emu_access_kind kind) { return kind == EMU_READ || kind == EMU_VOLATILE_READ; }
-static inline bool emu_writes_memory(emu_access_kind kind) { return kind == EMU_WRITE || kind == EMU_VOLATILE_WRITE; }
-
 /* Who else took part in a race. */
 typedef struct emu_other {
   emu_access_kind access;
@@ -279,7 +274,7 @@ bool emu_engines_readers_done(const emu_checker *c, const emu_cell *cell, size_t
 int emu_writer(const emu_cell *cell); /* as emu_other has it */
 void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
 void emu_engines_bulk_arrived(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
-void emu_engines_bulk_global(const void *address, size_t bytes, bool writes, emu_site where);
+void emu_engines_bulk_global(const void *address, size_t bytes, emu_access_kind kind, emu_site where);
 void emu_engines_store_issued(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number);
 void emu_engines_store_reads(uint32_t shared, uint32_t bytes, bool kept, unsigned number, emu_site where);
 void emu_engines_bulk_sent(emu_thread *t, unsigned number, emu_block *to, uint32_t mbarrier);

@@ -237,8 +237,10 @@ void emu_engines_store_waited(emu_thread *t, unsigned number) {
   if (*known < number) *known = number;
 }
 
-void emu_engines_bulk_global(const void *address, size_t bytes, bool writes, emu_site where) {
-  emu_hook_access(address, bytes, writes ? EMU_WRITE : EMU_READ, emu_site_pc(where));
+void emu_engines_bulk_global(const void *address, size_t bytes, emu_access_kind kind, emu_site where) {
+  const void *pc = emu_site_pc(where);
+  if (kind == EMU_ATOMIC) emu_check_global(emu_checking, (uintptr_t)address, bytes, kind, pc); /* unlike a thread's it carries no order between blocks */
+  else emu_hook_access(address, bytes, kind, pc);
 }
 
 void emu_engines_proxy_fence(emu_thread *t) {

@@ -71,9 +71,10 @@ void emu_count_store_issued(uint32_t shared, uint32_t bytes, emu_site where, uns
   add(where, COPY_OUT, 1, bytes, 0, 0);
 }
 
-void emu_count_bulk_global(const void *address, size_t bytes, bool writes, emu_site where) {
-  emu_count_global(address, bytes, writes);
-  add(where, writes ? COPY_OUT : COPY_IN, 0, 0, bytes, 0);
+void emu_count_bulk_global(const void *address, size_t bytes, emu_access_kind kind, emu_site where) {
+  if (kind == EMU_ATOMIC) return; /* bytes are those of loads and stores: what a copy adds is not among them */
+  emu_count_global(address, bytes, kind == EMU_WRITE);
+  add(where, kind == EMU_WRITE ? COPY_OUT : COPY_IN, 0, 0, bytes, 0);
 }
 
 void emu_count_wgmma_issued(const emu_wgmma_record *what, unsigned group, emu_site where) {

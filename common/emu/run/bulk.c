@@ -98,10 +98,11 @@ static void store_piece(void *context, uint32_t shared, unsigned char *global, u
 
 static bool is_load(const job *j) { return j->kind == LOAD || j->kind == BETWEEN || j->kind == SENT; }
 
-/* What a job touches in global memory (sums are atomic: they are not told), and of a store's source what goes there and what is dropped. */
+/* What a job touches in global memory, and of a store's source what goes there and what is dropped. */
 static void tell_piece(void *context, uint32_t shared, unsigned char *global, unsigned bytes) {
   const job *j = ((const carried *)context)->j;
-  if (global != NULL && j->kind != ADD) EMU_TELL(bulk_global, global, bytes, j->kind == STORE, j->where);
+  const emu_access_kind kind = j->kind == ADD ? EMU_ATOMIC : j->kind == STORE ? EMU_WRITE : EMU_READ;
+  if (global != NULL) EMU_TELL(bulk_global, global, bytes, kind, j->where);
   if (!is_load(j)) EMU_TELL(store_reads, shared, bytes, global != NULL, j->number, j->where);
 }
 

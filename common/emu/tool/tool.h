@@ -8,6 +8,11 @@
 
 struct emu_wgmma_record;
 
+/* Volatile accesses are how kernels wait for flags of other blocks: in global memory they do not race. */
+typedef enum { EMU_READ, EMU_WRITE, EMU_ATOMIC, EMU_VOLATILE_READ, EMU_VOLATILE_WRITE } emu_access_kind;
+static inline bool emu_reads_memory(emu_access_kind kind) { return kind == EMU_READ || kind == EMU_VOLATILE_READ; }
+static inline bool emu_writes_memory(emu_access_kind kind) { return kind == EMU_WRITE || kind == EMU_VOLATILE_WRITE; }
+
 typedef struct emu_tool {
   const char *name;
 
@@ -70,7 +75,7 @@ typedef struct emu_tool {
   void (*mbarrier_passed)(emu_thread *t, uint32_t offset, emu_site where);
   void (*bulk_issued)(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
   void (*bulk_arrived)(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
-  void (*bulk_global)(const void *address, size_t bytes, bool writes, emu_site where);
+  void (*bulk_global)(const void *address, size_t bytes, emu_access_kind kind, emu_site where);     /* EMU_ATOMIC: it adds */
   void (*store_issued)(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number);          /* its number, for the next two */
   void (*store_reads)(uint32_t shared, uint32_t bytes, bool kept, unsigned number, emu_site where); /* kept: it is not dropped, outside of the tensor */
   void (*bulk_sent)(emu_thread *t, unsigned number, emu_block *to, uint32_t mbarrier);              /* from block to block: the source has been read */
