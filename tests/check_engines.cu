@@ -8,8 +8,8 @@
 #include "common/ptx/ptx.cuh"
 #include "tests/tap.h"
 
-typedef enum { RIGHT, NO_FENCE, NO_BARRIER, UNWRITTEN, EARLY, OUTSIDE, DEFECTS } defect;
-static const char *const defects[DEFECTS] = {"right", "no-fence", "no-barrier", "unwritten", "early", "outside"};
+typedef enum { RIGHT, NO_FENCE, NO_BARRIER, UNWRITTEN, EARLY, OUTSIDE, TWICE, DEFECTS } defect;
+static const char *const defects[DEFECTS] = {"right", "no-fence", "no-barrier", "unwritten", "early", "outside", "twice"};
 
 /* Halves of the tile are written one by one. */
 template <defect WRONG> static __device__ void fill(__half *tile, int count) {
@@ -55,7 +55,7 @@ template <defect WRONG> __global__ void stored(float *y) {
   if (threadIdx.x == 0) ptx_bulk_wait<0>();
 }
 
-/* A bulk load over halves that have been read. */
+/* A bulk load over halves that have been read; early: while it is under way a thread writes there, twice: another load goes there. */
 template <defect WRONG> __global__ void loaded(float *y) {
   __shared__ __align__(128) __half tile[128];
   __shared__ unsigned long long there;
@@ -68,9 +68,11 @@ template <defect WRONG> __global__ void loaded(float *y) {
   const float before = __half2float(tile[threadIdx.x ^ 33]);
   if (WRONG != NO_BARRIER) __syncthreads();
   if (threadIdx.x == 0) {
-    ptx_mbarrier_arrive_expect_tx(barrier, sizeof tile);
+    ptx_mbarrier_arrive_expect_tx(barrier, sizeof tile * (WRONG == TWICE ? 2 : 1));
     ptx_bulk_load(ptx_shared_address(tile), y, sizeof tile, barrier);
+    if (WRONG == TWICE) ptx_bulk_load(ptx_shared_address(tile), y, sizeof tile, barrier); /* the second */
   }
+  if (WRONG == EARLY && threadIdx.x == 0) tile[5] = __float2half(3);
   ptx_mbarrier_wait(barrier, 0);
   y[128 + threadIdx.x] = before + __half2float(tile[threadIdx.x]);
 }
@@ -133,7 +135,7 @@ static const struct test {
   unsigned cluster;
 } tests[] = {
 #define TEST(name, cluster) \
-  { #name, {name < RIGHT>, name < NO_FENCE>, name < NO_BARRIER>, name < UNWRITTEN>, name < EARLY>, name < OUTSIDE> }, cluster }
+  { #name, {name < RIGHT>, name < NO_FENCE>, name < NO_BARRIER>, name < UNWRITTEN>, name < EARLY>, name < OUTSIDE>, name < TWICE> }, cluster }
     TEST(multiplied, 1), TEST(stored, 1), TEST(loaded, 1), TEST(reused, 1), TEST(visited, 2), TEST(added, 2),
 };
 

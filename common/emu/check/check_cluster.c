@@ -77,7 +77,7 @@ static void visit(emu_checker *c, emu_checker *there, size_t index, size_t offse
   if (!emu_writes_memory(kind) && !cell->written)
     emu_check_note(EMU_UNINITIALISED, pc, NULL, "of another block of the cluster: %s%s", place, cell->pending ? ", a copy that nobody has waited for" : "");
   emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), emu_writer(cell), -1};
-  bool race = cell->written && cell->write_clock > known[cell->write_thread / EMU_WARP];
+  bool race = (cell->written || (cell->pending && !emu_reads_memory(kind))) && cell->write_clock > known[cell->write_thread / EMU_WARP];
   const uint32_t now = ++there->visits[c->rank];
   known[EMU_OF_VISITOR + c->rank] = now;
   if (emu_reads_memory(kind)) {

@@ -121,7 +121,7 @@ static void copy_into(emu_checker *c, const emu_checker *issuer, size_t index, s
   const emu_cell *cell = &c->cells[index];
   const unsigned w = c == issuer ? own_warp() : EMU_WARPS, thread = c == issuer ? emu_self->number : EMU_MAX_THREADS; /* else: no warp, no thread of its */
   emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), emu_writer(cell), -1};
-  if (cell->written && cell->write_clock > known[cell->write_thread / EMU_WARP] && cell->write_thread != thread)
+  if ((cell->written || cell->pending) && cell->write_clock > known[cell->write_thread / EMU_WARP] && cell->write_thread != thread)
     note_race(c, offset, &other, "a copy into it", pc);
   if (!emu_engines_readers_done(c, cell, index, known, &other)) note_race(c, offset, &other, "a copy into it", pc);
   for (uint32_t left = cell->readers; left != 0; left &= left - 1) {
@@ -134,6 +134,15 @@ static void copy_into(emu_checker *c, const emu_checker *issuer, size_t index, s
   }
 }
 
+/* A cell that a copy writes, in the phase of its mbarrier that is under way. */
+static emu_cell copied(emu_checker *c, uint32_t mbarrier, const void *pc) {
+  const emu_phases *p = emu_phases_at(c, mbarrier);
+  return (emu_cell){.stamp = c->stamp,
+                    .write_pc = emu_short_pc(pc),
+                    .write_clock = p != NULL ? p->over + 1 : 0,
+                    .write_thread = (uint16_t)(p != NULL ? (EMU_OF_MBARRIER + (p - c->mbarrier)) * EMU_WARP : 0)};
+}
+
 void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where) {
   emu_checker *c = emu_checker_of(block), *issuer = emu_checker_of(emu_self->block);
   const void *pc = emu_site_pc(where);
@@ -141,27 +150,22 @@ void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, 
   if (!inside(c, shared, bytes, "a copy into it", pc)) return;
   emu_check_mbarrier(issuer, block, mbarrier, "a copy that reports to it", pc);
   const uint32_t *known = emu_known(issuer, block->rank, own_warp());
+  emu_cell under_way = copied(c, mbarrier, pc);
+  under_way.pending = true;
   for (size_t group = shared / 4; group < (shared + bytes) / 4; group++) {
-    emu_cell *cell = cell_of(c, group);
+    const emu_cell *cell = cell_of(c, group);
     if (!cell->split) copy_into(c, issuer, group, 4 * group, known, pc);
     for (size_t i = 0; i < 4 && cell->split; i++) copy_into(c, issuer, EMU_CELLS + 4 * group + i, 4 * group + i, known, pc);
-    *cell = (emu_cell){.stamp = c->stamp, .pending = true};
+    c->cells[group] = under_way;
   }
 }
 
 void emu_engines_bulk_arrived(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where) {
   emu_checker *c = emu_checker_of(block);
-  const emu_phases *p = emu_phases_at(c, mbarrier);
-  const uint32_t pc = emu_short_pc(emu_site_pc(where));
+  emu_cell cell = copied(c, mbarrier, emu_site_pc(where));
+  cell.written = true;
   if (shared + bytes > EMU_ARENA) return;
-  for (size_t group = shared / 4; group < (shared + bytes) / 4; group++) {
-    emu_cell *cell = cell_of(c, group);
-    *cell = (emu_cell){.stamp = c->stamp,
-                       .written = true,
-                       .write_pc = pc,
-                       .write_clock = p != NULL ? p->over + 1 : 0,
-                       .write_thread = (uint16_t)(p != NULL ? (EMU_OF_MBARRIER + (p - c->mbarrier)) * EMU_WARP : 0)};
-  }
+  for (size_t group = shared / 4; group < (shared + bytes) / 4; group++) c->cells[group] = cell;
 }
 
 /* An engine's read under way. */

@@ -178,8 +178,9 @@ static void touch(emu_checker *c, size_t index, size_t offset, emu_access_kind k
     emu_shared_describe_at(c, offset, place, sizeof place);
     emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s%s", place, cell->pending ? ", a copy that nobody has waited for" : "");
   }
+  const bool said = !cell->written && emu_reads_memory(kind) && cell->write_thread >= EMU_MAX_THREADS; /* a bulk copy under way */
   const bool both_atomic = kind == EMU_ATOMIC && cell->atomic;
-  if (cell->write_clock > c->clock[me][cell->write_thread / EMU_WARP] && cell->write_thread != thread && !both_atomic)
+  if (cell->write_clock > c->clock[me][cell->write_thread / EMU_WARP] && cell->write_thread != thread && !both_atomic && !said)
     note_race(c, offset, cell->atomic ? EMU_ATOMIC : EMU_WRITE, emu_writer(cell), cell->write_pc, pc);
   if (both_atomic) check_before_atomics(c, index, offset, pc);
   else if (kind == EMU_ATOMIC) c->before[index] = (emu_before){cell->write_clock, cell->write_pc, cell->write_thread};
