@@ -83,11 +83,11 @@ sub stale {
         my ($header, @lines) = split /\r?\n/, slurp($path);
         my @names = defined $header ? fields($header) : ();
         my %at = map { $names[$_] => $_ } 0 .. $#names;
-        next unless exists $at{kernel} && exists $at{status} && exists $at{exact}; # rows of common/harness/report.c
+        next unless exists $at{kernel} && (exists $at{source} || exists $at{status} && exists $at{exact}); # rows of the programs, if older ones without hashes of common/harness/report.c
         $files++;
         for (@lines) {
             my @f = fields($_);
-            next if @f < @names || $f[$at{status}] eq 'skipped';
+            next if @f < @names || $f[$at{kernel}] eq '' || exists $at{status} && $f[$at{status}] eq 'skipped';
             my ($kernel, $then) = ($f[$at{kernel}], exists $at{source} ? $f[$at{source}] : '');
             if ($then eq '') { $before++ }
             elsif ($then eq hash_now($kernel)) { $present++ }

@@ -99,6 +99,7 @@ for seed in 1 2 3 4 5 6; do
   ok $? "nhwc, blocks of 8 x 8 threads, SEED=$seed: passed"
 done
 out=$(scripts/exercise.pl nhwc "$block" 2>&1)
+[ $? -eq 0 ] && grep -q 'dim3(8, 8)' "$block" && grep -q 'pixel = blockIdx.y' "$block"
 ok $? 'nhwc, blocks of 8 x 8 threads: right, and passed' || diag "$out"
 
 # refused LINE ARGUMENTS...: exit status 2 and that one line.

@@ -109,7 +109,7 @@ ok $? 'build/.lock names the make at work'
 kill -9 "$(cat log)"
 out=$(timeout 60 bash -c "$(declare -f make held); T=$T; held hold-1" 2>&1) && [ -z "$out" ]
 ok $? 'nor does one whose predecessor was killed' || diag "$out"
-if command -v clang clang++ >/dev/null; then
+if command -v clang >/dev/null && command -v clang++ >/dev/null; then
   out=$(cd "$T/tree" && make CC=clang build/emu/common/emu/run/settings.c.o build/emu/05_im2col_gemm/f_split.cu.o 2>&1)
   ok $? 'clang finds nothing to warn of, either' || diag "$(head -n 5 <<<"$out")"
 else ok 0 'clang # SKIP it is not here'; fi

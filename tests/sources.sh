@@ -70,13 +70,15 @@ now=$(hash "$T/repo" 02_coalesced/a_coalesced.cu)
 } >"$T/repo/docs/results/h200/new.csv"
 printf 'gpu,kernel,status,exact,note\nH,02a,right,yes,\nH,02a,right,yes,\n' >"$T/repo/docs/results/h200/old.csv"
 printf 'kernel,metric,value\n02a,x,1\n' >"$T/repo/docs/results/h200/other.csv"
+printf 'chain,kernel,us,source\nc1,02a,1,%s\nc2,02a,1,%s\nall,,2,\n' "$now" "$want" >"$T/repo/docs/results/h200/chains.csv"
 out=$(cd "$T/repo" && make -s BACKEND=emu stale 2>&1)
 status=$?
-want_out="docs/results/h200/new.csv  02a  2 rows  then $want, now $now
+want_out="docs/results/h200/chains.csv  02a  1 row  then $want, now $now
+docs/results/h200/new.csv  02a  2 rows  then $want, now $now
 docs/results/h200/new.csv  09z  1 row  then 0123456789ab, now gone
-2 files: 1 rows of the present sources, 3 stale, 3 from before hashes were kept"
+3 files: 2 rows of the present sources, 4 stale, 3 from before hashes were kept"
 [ $status -eq 0 ] && [ "$out" = "$want_out" ]
-ok $? "make stale: two rows of a kernel that has changed, one of a kernel that is gone, three without a hash"
+ok $? "make stale: two rows of a kernel that has changed, one of a kernel that is gone, three without a hash; chains, too"
 [ "$out" = "$want_out" ] || diag "$out"
 out=$(scripts/sources.pl stale "$T/none.csv" 2>&1)
 [ $? -eq 2 ] && [ "$out" = "sources.pl: $T/none.csv: expected a readable file: No such file or directory" ]

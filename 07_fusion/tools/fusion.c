@@ -56,7 +56,7 @@ typedef struct point {
 
 static const char csv_header[] =
     "gpu,driver,cuda,date,chain,kernel,bytes_apart,bytes_fused,macs,again,registers,shared,resident,blocks,tiles,busy,us_apart_predicted,"
-    "us_fused_predicted,us_apart,us_fused,us_cudnn,us_bare,us_in_order,early_share,cudnn_early_share,pays,reason\n";
+    "us_fused_predicted,us_apart,us_fused,us_cudnn,us_bare,us_in_order,early_share,cudnn_early_share,pays,reason,source\n";
 
 static void write_row(const session *s, const point *at) {
   FILE *f = s->csv->file;
@@ -70,7 +70,7 @@ static void write_row(const session *s, const point *at) {
   fprintf(f, "%.3f,%.3f,%.3f,%.3f,%.3f,%.2f,%.2f,%s,", at->apart_us, at->us, at->cudnn_us, at->bare_us, at->in_order_us, at->early_share, at->cudnn_early_share,
           at->a.pays ? "yes" : "no");
   csv_text(f, at->a.reason);
-  fputc('\n', f);
+  fprintf(f, ",%s\n", registered_source(at->kernel));
   output_flush(s->csv);
 }
 

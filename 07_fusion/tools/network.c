@@ -71,7 +71,8 @@ static void write_rows(FILE *file, const network *n, const network_shape *shape,
   strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
   version_text(m->runtime_version, cuda), version_text(m->driver_version, driver);
   if (f->cudnn_us > 0) snprintf(cudnn, sizeof cudnn, "%d.%d.%d", cudnn_version() / 10000, cudnn_version() / 100 % 100, cudnn_version() % 100);
-  fputs("gpu,driver,cuda,cudnn,date,network,batch,layer,operations,kernel,us,cudnn_us,cudnn_plan,floor_us,in_order_us,early_share,cudnn_early_share\n", file);
+  fputs("gpu,driver,cuda,cudnn,date,network,batch,layer,operations,kernel,us,cudnn_us,cudnn_plan,floor_us,in_order_us,early_share,cudnn_early_share,source\n",
+        file);
   for (int i = -1, own = 0; i < f->pieces; i++) {
     const graph_piece all = {0, n->graph.operations, f->us, f->in_order_us, f->cudnn_us, f->early_share, f->cudnn_early_share};
     const graph_piece piece = i < 0 ? all : f->piece[i];
@@ -79,16 +80,17 @@ static void write_rows(FILE *file, const network *n, const network_shape *shape,
     csv_text(file, m->device.name);
     fprintf(file, ",%s,%s,%s,%s,%s,%d,%s,%d,", driver, cuda, cudnn, date, shape->name, shape->batch, i < 0 ? "all" : n->layer[last], piece.count);
     double floor_us = f->floor_us;
+    const char *kernel = "";
     if (i >= 0) {
       while (!plan->kernel[own] && !plan->chain[own]) own++;
-      fputs(plan->kernel[own] ? plan->kernel[own]->name : plan->chain[own]->name, file);
+      kernel = plan->kernel[own] ? plan->kernel[own]->name : plan->chain[own]->name;
       own += piece.count;
       while (own < g->operations && g->operation[own].what.kind == OPERATION_POINTWISE) own++;
       floor_us = 0;
       for (int k = piece.first; k <= last; k++) floor_us += 1e6 * machine_floor(m, &n->graph.operation[k].what, g->dtype);
     }
-    fprintf(file, ",%.3f,%.3f,%s,%.3f,%.3f,%.2f,%.2f\n", piece.us, piece.cudnn_us, i >= 0 && piece.count == 1 ? f->cudnn_plans[last] : "", floor_us,
-            piece.in_order_us, piece.early_share, piece.cudnn_early_share);
+    fprintf(file, "%s,%.3f,%.3f,%s,%.3f,%.3f,%.2f,%.2f,%s\n", kernel, piece.us, piece.cudnn_us, i >= 0 && piece.count == 1 ? f->cudnn_plans[last] : "",
+            floor_us, piece.in_order_us, piece.early_share, piece.cudnn_early_share, registered_source(kernel));
   }
 }
 

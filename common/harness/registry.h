@@ -35,6 +35,13 @@ typedef struct conv_step {
 /* All steps but 00, the last first, then NULL: in programs that are linked with all of them (written when they are built). */
 extern const conv_step *const all_steps[];
 
+/* The hash of a kernel's source, whichever step it is of; "" where there is none. In such programs. */
+static inline const char *registered_source(const char *kernel) {
+  const char *hash = "";
+  for (int s = 0; all_steps[s] && !*hash; s++) hash = source_hash(all_steps[s]->sources, kernel);
+  return hash;
+}
+
 /* The line of the rule that decides, and its kernel's plan; NULL: none does. */
 const conv_choice *step_choose(const conv_step *step, const conv_operation *o, conv_dtype dtype, const conv_device *device, bool random, conv_plan *plan);
 

@@ -79,7 +79,7 @@ cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[]
   cudnn_trial baseline = {.baseline = {.heuristic = -1}}, second = baseline;
   const bool beside = t->place == ON_GPU && t->options->cudnn, bare = epilogue_empty(&t->epilogue);
   const bool beside_second = beside && (!bare || (t->options->cudnn_fused && t->pass == PASS_FPROP));
-  int index[TRIAL_KERNELS], n = 0, plans = 0, second_plans = 0; /* of ours: n, or 2 n */
+  int index[TRIAL_KERNELS], n = 0, plans = 0, second_plans = 0;
   size_t workspace = 0;
   for (int i = 0; i < t->kernel_count; i++) {
     if (rows[i].status != RESULT_RIGHT) continue;
@@ -98,6 +98,7 @@ cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[]
     timed[k] = (timed_kernel){.s = s, .kernel = t->kernels[index[k]], .plan = &s->plans[index[k]], .sets = &sets, .row = &rows[index[k]]};
     turn[k] = (contender){.enqueue = enqueue, .poison = poison, .check = check_timed, .context = &timed[k], .first_seconds = rows[index[k]].run_seconds};
   }
+  /* With --in-order each of ours a second time. */
   const int ours = t->place == ON_GPU && t->options->in_order ? 2 * n : n;
   for (int k = n; k < ours; k++) turn[k] = turn[k - n], turn[k].in_order = true;
   if (!status && beside) plans = add_cudnn(s, &baseline, &sets, CUDNN_ONE_GRAPH, turn + ours);
@@ -122,7 +123,7 @@ cudaError_t trial_time(trial_state *s, result_row rows[], contender contenders[]
     contenders[index[k]] = turn[k];
     row->time = &contenders[index[k]];
     row->timed = true;
-    row->in_order_us = ours > n ? turn[n + k].median_us : 0;
+    row->in_order_us = ours > n && turn[n + k].count > 1 ? turn[n + k].median_us : 0;
     row->cudnn = cudnn->note[0] ? cudnn : NULL;
     row->fused = fused->note[0] ? fused : NULL;
     if (row->status != RESULT_RIGHT) continue;

@@ -159,7 +159,7 @@ plant window 'a box for each row of the filter' 's/\(tap == 0 \? (t.height \* t.
 plant window 'the halo once on the layer of the text only' 's/tap == 0/(tap == 0 || p.H != 14)/g' 'FAIL  loads for each product: 0\.0122 and 0\.0[2-9]'
 plant window 'rows as long as those of y' 's/t.pitch = .*?;/t.pitch = p->Q;/' 'FAIL  right on mb1ic64ih14oc64kh3ph1'
 plant window 'taps as if there were no dilation' 's/r \* p.dil_h \* t.pitch \+ s \* p.dil_w\)/r * t.pitch + s)/' 'FAIL  right on 17 shapes'
-plant window 'no room for what the last tap reads' 's/return \(MOST_N .*?;/return MOST_N * ROW;/' 'out-of-bounds: my_fprop_kernel, .*wgmma reads b'
+plant window 'no room for what the last tap reads' 's/return \(MOST_N .*?;/return MOST_N * ROW;/' 'race: my_fprop_kernel, .*a copy into it: .*a copy wrote it'
 plant window 'the bytes of the box expected for every tap' 's/\(tap == 0 \? (t.height \* t.pitch \* ROW) : 0\)/$1/' 'deadlock'
 plant window 'nothing behind the box' 's/  for \(int i = threadIdx.x; i < bytes.*?\n//' 'uninitialised: my_fprop_kernel'
 plant window 'no fence behind the results' 's/(put_turned.*?\n)  ptx_fence_proxy_async\(\);\n/$1/' 'proxy: my_fprop_kernel, .*a store from it, with no fence'

@@ -1,6 +1,6 @@
 /* Blocks of a cluster in each other's shared memory. Each block has its own checker; here a warp has, beside its clock's row for its own block, one for each other
  * block of the cluster (of_others): what it knows of that block's warps, copies and tensor cores. A cluster barrier makes everybody know everything, a relaxed one only which mbarriers are there; an arrival
- * at a block's mbarrier brings what the arriving warp knows of all blocks, a wait there takes it along (check_engines.c). So a multicast into a stage that the
+ * at a block's mbarrier brings what the arriving warp knows of all blocks, a wait there takes it along (check_mbarrier.c). So a multicast into a stage that the
  * other block still multiplies is found as one in the own block is.
  *
  * Loads and stores of a block in another are that block's visits: of one visitor, whichever of its warps made them.

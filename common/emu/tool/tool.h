@@ -66,7 +66,7 @@ typedef struct emu_tool {
   void (*async_issue)(const void *dst, const void *src, size_t bytes, size_t src_bytes, const void *pc);
   void (*async_done)(const void *dst, size_t bytes, const void *pc);
 
-  /* Hopper (check_engines.c). mbarriers of a block; a bulk copy into a block's shared memory, when it is issued (then it holds poison) and has arrived; what
+  /* Hopper (check_engines.c, check_mbarrier.c). mbarriers of a block; a bulk copy into a block's shared memory, when it is issued (then it holds poison) and has arrived; what
    * it touches in global memory; a store from shared memory, issued and waited for; a wgmma that all threads of a warpgroup have issued, as one of a group;
    * how many groups of a warpgroup are done. */
   void (*mbarrier_init)(emu_block *block, uint32_t offset);
