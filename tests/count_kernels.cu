@@ -82,6 +82,12 @@ __global__ void rows4(const float4 *x, float *y) { y[threadIdx.x] = x[4 * thread
 
 __global__ void adding(float *total) { atomicAdd(total, 1.0f); }
 
+/* 16 bytes that are aligned to 4: no load of a GPU takes them at once. */
+typedef struct four {
+  float of[4];
+} four;
+__global__ void taken_apart(const four *x, four *y) { y[threadIdx.x] = x[threadIdx.x]; }
+
 /* ---- results ---- */
 
 enum { N = 2048 };
@@ -171,5 +177,7 @@ int main() {
   cudaMemset(dy, 0, sizeof y);
   adding<<<3, 32>>>(dy);
   EXPECT(1, 96, "atomics");
+  taken_apart<<<1, 32>>>((const four *)dx, (four *)dy);
+  EXPECT(128, x[i], "structs");
   return done_testing();
 }

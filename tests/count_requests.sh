@@ -41,6 +41,8 @@ perl -MJSON::PP -e '
     "rows2 load global"           => [1, 32, 32, 16],     # two halves; in each the 16 rows begin in two banks, so 8 words wait for each
     "rows4 load global"           => [1, 32, 32, 16],     # four quarters; in each 8 rows begin in two banks
     "adding atomic global"        => [3, 96, 3, 0],       # L2 adds: nothing passes through L1
+    "taken_apart load global"     => [4, 128, 64, 16],    # each fourth word: 16 sectors, 8 banks
+    "taken_apart store global"    => [4, 128, 64, 16],
   );
   my %got;
   open my $f, "<", $ARGV[0] or die; local $/;
@@ -73,7 +75,7 @@ while read -r verdict text; do
   ok "$([ "$verdict" = same ] && echo 0 || echo 1)" "$text"
 done <"$json.compared"
 rm -f "$json.compared"
-ok "$([ "$tap_run" -eq 43 ] && echo 0 || echo 1)" "all 42 rows were compared"
+ok "$([ "$tap_run" -eq 45 ] && echo 0 || echo 1)" "all 44 rows were compared"
 build/count/tests/count_kernels | grep -q '^  floor on h200: ' && GPU=h100 build/count/tests/count_kernels | grep -q '^  floor on h100: '
 ok $? "the floor is the H200's, or that of the GPU that was asked for"
 done_testing

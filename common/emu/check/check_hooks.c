@@ -184,9 +184,15 @@ HOOKS(4)
 HOOKS(8)
 HOOKS(16)
 
-/* Structs of other sizes, copied whole. */
-void __tsan_read_range(void *p, unsigned long bytes) { emu_hook_access(p, bytes, EMU_READ, HERE); }
-void __tsan_write_range(void *p, unsigned long bytes) { emu_hook_access(p, bytes, EMU_WRITE, HERE); }
+/* Structs of other sizes, or less aligned than 8 bytes, copied whole. A compiler for GPUs takes them apart, and so they are counted: into 4 bytes (2, 1) up to 16, as
+ * these would be one access if they were aligned; else into the largest pieces that the address allows, for of the type no more is known here. */
+static void look_in_pieces(char *p, unsigned long bytes, emu_access_kind kind, const void *pc) {
+  unsigned long size = emu_checking != NULL ? bytes : bytes > 16 ? 16 : 4;
+  while (emu_checking == NULL && size > 1 && (bytes % size != 0 || (uintptr_t)p % size != 0)) size /= 2;
+  for (unsigned long i = 0; i < bytes; i += size) emu_hook_access(p + i, size, kind, pc);
+}
+void __tsan_read_range(void *p, unsigned long bytes) { look_in_pieces(p, bytes, EMU_READ, HERE); }
+void __tsan_write_range(void *p, unsigned long bytes) { look_in_pieces(p, bytes, EMU_WRITE, HERE); }
 
 /* Nothing to do here, but compilers call them. */
 void __tsan_init(void) {}
