@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(THREADS) wmma_kernel(conv_problem p, const __h
       __syncwarp();
       const int pixel = first_pixel + my_pixel + i * FRAGMENT + patch_row, k = first_k + my_k + j * FRAGMENT + patch_k;
       const float *const from = patch[warp] + patch_row * PATCH + patch_k;
-      __half *const to = y + pixel * p.K + group * group_k + k;
+      __half *const to = y + (int64_t)pixel * p.K + group * group_k + k; /* of a pixel past the last as well */
       __align__(16) __half result[CHUNK];
 #pragma unroll
       for (int e = 0; e < CHUNK; e++) result[e] = __float2half_rn(from[e]);

@@ -4,7 +4,8 @@
  * Idea:     a tensor map knows the image, its padding and the window's stride; so "64 channels of this tap of 128 windows from here on" is one instruction,
  *           swizzled, zeros where the image ends. No thread computes an address. Who needs a stage waits at its mbarrier, which is told how many bytes will
  *           come and counts them; who has read it arrives at another, so that it can be filled again.
- * Change:   against 06c the copies: thread 0's, STAGES ahead. And one product stays at work while the next is asked for.
+ * Change:   against 06c the copies: thread 0's, STAGES ahead. And one product stays at work while the next is asked for. The ring has
+ *           four stages, one more, and so a multiprocessor holds one block of 128 x 128, not two.
  * Expect:   06c's threads spent half of their issue slots on copies; here the tensor cores wait for L2 alone, which every window crosses once for each of its
  *           nine taps: 32 KiB for 128 x 128 x 64 products, so 9.4 TB/s of L2 make 600 TFLOP/s. And thread 0 still waits with the others: 450.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels: a multiple of 8, with groups of 64 a group. */

@@ -7,7 +7,8 @@
  *           memory for good. Columns that lie between the rows of the tile are computed, too, and dropped by the store, whose box reaches past the image there.
  * Roles:    as in 06f filters are a, [64][64] a tap, and pixels b: with 64 filters as b the tensor cores would wait for shared memory. A barrier for each tap's
  *           filters: the first tile begins when the first tap's are there.
- * Change:   against 06f the window; two consumers have a tile each, and results go out from the very stage that they were computed from.
+ * Change:   against 06f the window; two consumers have a tile each, and results go out from the very stage that they were computed from. Up to 48 channels have fewer
+ *           products a tap (FEW).
  * Expect:   each pixel crosses L2 1.5 times instead of 9; 36 products of 64 x 232 x 16 for 4 rows of 56 pixels, of which 3.4 % are dropped: 730 TFLOP/s on 64
  *           channels and 64 filters.
  * Passes:   fprop; dgrad as 06j (TURNED). Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8 up to 64. Stride 1, no groups; rows of the

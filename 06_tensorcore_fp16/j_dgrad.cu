@@ -16,7 +16,7 @@
  * Turns:    three boxes a step where 06f has two, and with few pixels a step is short: one thread asks too slowly (docs/06_training.md). So four warps take turns,
  *           each asks for every fourth step.
  * Change:   against 06f a stage's boxes, the descriptors of a, the order of taps, the four producers.
- * Expect:   (nothing has been timed) what 06f takes forward for a layer with C and K exchanged, within 3 %: as many products, as many bytes, one copy more a step where
+ * Expect:   (before anything was timed) what 06f takes forward for a layer with C and K exchanged, within 3 %: as many products, as many bytes, one copy more a step where
  *           consumers have channels of their own. If the tensor cores read a transposed operand at a lower rate, it shows where products decide, in large layers.
  * Passes:   dgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. Stride 1, no groups. */
 #include "03_shared_tiling/turned.h"

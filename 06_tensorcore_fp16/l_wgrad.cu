@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
   __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
-  /* No minimum here: of the smallest of three numbers, one of them with another sign, nvcc 13.0 made a wrong instruction. */
+  /* No minimum here: of the smallest of three numbers, one of them with another sign, nvcc 13.0 made a wrong instruction (docs/06_training.md). */
   const int role = uniform(threadIdx.x / THREADS), unit = divide(blockIdx.x, t.party), member = blockIdx.x - unit * t.party.by, first = unit * t.each.by,
             end = unit + 1 < t.units ? first + t.each.by : t.total;
   if (threadIdx.x == 0) {
@@ -138,7 +138,7 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
                          instances[t.n - 1], p, t, windows, gradients, (float4 *)b->workspace, (__half *)b->w);
   if (status || alone(t)) return status;
   return launch_kernel({.grid = dim3(tiles_of(&t) * CONSUMERS * t.n * OCTETS), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true},
-                       add_parts_kernel<MOST_LANES>, p, t, (const float4 *)b->workspace, (__half *)b->w);
+                       add_parts_kernel, p, t, (const float4 *)b->workspace, (__half *)b->w);
 }
 
 NHWC_ROW(dense_wgrad, "06l", "the reduction over all pixels, shared out evenly; both operands as they lie", PASS_WGRAD, 90, plan_wgrad, launch_wgrad,

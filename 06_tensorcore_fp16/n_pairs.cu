@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(BLOCK, 1) pair_kernel(conv_problem p, pixel_cu
   __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
-  /* No minimum here: of the smallest of three numbers, one of them with another sign, nvcc 13.0 made a wrong instruction. */
+  /* No minimum here: of the smallest of three numbers, one of them with another sign, nvcc 13.0 made a wrong instruction (docs/06_training.md). */
   const int role = uniform(threadIdx.x / THREADS), rank = blockIdx.x % PAIR, unit = divide(blockIdx.x / PAIR, t.party),
             member = blockIdx.x / PAIR - unit * t.party.by, first = unit * t.each.by, end = unit + 1 < t.units ? first + t.each.by : t.total;
   if (threadIdx.x == 0) {
@@ -149,7 +149,7 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
       instances[t.n - 1], p, t, windows, gradients, (float4 *)b->workspace, (__half *)b->w);
   if (status || alone(t)) return status;
   return launch_kernel({.grid = dim3(tiles_of(&t) * PAIR * CONSUMERS * t.n * OCTETS), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true},
-                       add_parts_kernel<MOST_LANES>, p, t, (const float4 *)b->workspace, (__half *)b->w);
+                       add_parts_kernel, p, t, (const float4 *)b->workspace, (__half *)b->w);
 }
 
 NHWC_ROW(pair_wgrad, "06n", "06l by pairs of blocks: what both want is asked for once", PASS_WGRAD, 90, plan_wgrad, launch_wgrad, growth_of_pixels);

@@ -5,7 +5,7 @@
 /* Where a tile's results lie: `columns` of every `pitch` positions are outputs, `rows` times for each of the images, whose halos are `halo` rows apart. */
 typedef struct result_rows {
   int columns, rows, pitch, halo, images;
-  unsigned of_pitch, of_halo; /* 2^16 / pitch and / halo, rounded up: positions are below 2^8, and the products of both below 2^16 */
+  unsigned of_pitch, of_halo; /* 2^16 / pitch and / halo, rounded up: exact, as a position times a pitch is below 2^16 */
 } result_rows;
 
 /* The output at a position, counted without what lies between; -1: none. */

@@ -79,9 +79,8 @@ static __device__ __forceinline__ int piece_of(const pixel_cut &t, int unit, int
 /* dw: of every tile what the blocks have left, from the first that had a step of it to the last. A block: an octet of a consumer's columns; its threads add as
  * many lanes of the sum as blockDim.y says, and then these. parts without __restrict__: it promises what does not change while the kernel runs, and this one
  * begins before they are written. */
-template <int MOST>
-__global__ void __launch_bounds__(MOST *THREADS) add_parts_kernel(conv_problem p, pixel_cut t, const float4 *parts, __half *__restrict__ dw) {
-  __shared__ float4 lanes[MOST][THREADS];
+static __global__ void __launch_bounds__(MOST_LANES *THREADS) add_parts_kernel(conv_problem p, pixel_cut t, const float4 *parts, __half *__restrict__ dw) {
+  __shared__ float4 lanes[MOST_LANES][THREADS];
   if (threadIdx.x == 0 && threadIdx.y == 0) ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
   const int octets = t.n * OCTETS, of_block = blockIdx.x / octets, octet = blockIdx.x - of_block * octets, me = of_block % CONSUMERS;
   const int tile = of_block / CONSUMERS / t.pair, rank = of_block / CONSUMERS - tile * t.pair;

@@ -1,5 +1,5 @@
-/* A ring of stages that the copy engine fills, and the products of a stage. From 06d, unchanged but that a tile is a struct, and a warpgroup may multiply a part
- * of a stage. */
+/* A ring of stages that the copy engine fills, and the products of a stage. From 06d, but that a tile is a struct, and a warpgroup may multiply a part
+ * of a stage; four producers in turns, and products of turned operands, are 06j's. */
 #pragma once
 #include "06_tensorcore_fp16/maps.h"
 #include "06_tensorcore_fp16/stages.cuh"

@@ -16,6 +16,7 @@
  * Roles:    one warpgroup makes pairs out of x, which comes as bytes, ahead of it; two multiply, a row of the result each in turn, filters as a (06g), laid out by them
  *           at the start. Results leave by the copy engine, from two boxes in turn.
  * Turns:    a row's way out is as long as its products. As in 06u a consumer asks for its products when the other's are nearly done, and stores under them.
+ * Change:   against 06u what comes to shared memory, bytes of x and not boxes, and pairs made of them; products by descriptors that overlap.
  * Infinity: an infinite pixel meets zeros of the filters, too: results whose windows end a pixel or two before it become NaN.
  * Expect:   (before anything ran on a GPU) 7x7: 14 products of 64 x 112 x 16 for 112 results, 784 clocks of which the filters need 2/3: 100 us for 256 images at
  *           1.7 GHz, and 114 for the bytes: 130. A tile's rows become pairs in a quarter of the time of its products. 3x3: 6 products for 224 results: only bytes count.

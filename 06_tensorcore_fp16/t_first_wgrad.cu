@@ -9,7 +9,7 @@
  *           With a fold (06s) the filters' second half is the same gradients for a window shifted by a pixel: both are added at the end.
  * Roles:    as in 06s; the two consumers divide the filter's rows, and both read the same dy, which comes by boxes, zeros past the last position of a row.
  * Pieces:   blocks share the tiles of the image and leave their sums in the workspace, as dw lies; a second kernel adds them in the blocks' order.
- * Change:   against 06s the turned operands, and what stays: the sums, not the filters.
+ * Change:   against 06s the turned operands, and what stays: the sums, not the filters. Consumers take registers from who makes pairs.
  * Expect:   (before anything ran on a GPU) 7x7: 8 products of 64 x 32 x 16 for 16 positions (a consumer has four rows, one of the eight nobody needs), 24 clocks each, since
  *           64 x 16 of a from shared memory take longer than the product: 172 us for 256 images. 3x3: 4 products of 64 x 16 x 16 for 16 positions and 64 of 128 filters, about
  *           80 us for 64 images, and the bytes need 100.
@@ -210,7 +210,7 @@ static cudaError_t launch_first_wgrad(const conv_plan *plan, const conv_buffers 
   if (status) return status;
   const int count = (int)problem_w_count(&p);
   return launch_kernel({.grid = dim3((count / 4 + THREADS - 1) / THREADS), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true},
-                       add_whole_kernel<MOST_LANES>, count, mine->cut.splits * mine->cut.in.fold, (const float4 *)b->workspace, (__half *)b->w);
+                       add_whole_kernel, count, mine->cut.splits * mine->cut.in.fold, (const float4 *)b->workspace, (__half *)b->w);
 }
 
 /* An accumulator takes one product after the other, which adds 16 positions and what it was, at most for all of them; then the parts, in lanes. */

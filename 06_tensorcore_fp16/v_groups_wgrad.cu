@@ -252,7 +252,7 @@ static cudaError_t launch_groups_wgrad(const conv_plan *plan, const conv_buffers
   if (status) return status;
   const int count = (int)problem_w_count(&p);
   return launch_kernel({.grid = dim3((count / 4 + THREADS - 1) / THREADS), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true},
-                       add_whole_kernel<MOST_LANES>, count, t.splits, (const float4 *)b->workspace, (__half *)b->w);
+                       add_whole_kernel, count, t.splits, (const float4 *)b->workspace, (__half *)b->w);
 }
 
 /* An accumulator takes one product after the other, which adds 16 positions and what it was, at most for all of them; then the splits, in lanes. */

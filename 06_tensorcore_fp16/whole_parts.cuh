@@ -4,8 +4,8 @@
 
 /* dw out of parts that lie as it does, in their order: `count` elements each, a multiple of 4. A block: 4 times 128 of them; its threads add as many lanes of the
  * sum as blockDim.y says, and then these. parts without __restrict__: they are written after this kernel has begun. */
-template <int MOST> __global__ void __launch_bounds__(MOST *THREADS) add_whole_kernel(int count, int part_count, const float4 *parts, __half *__restrict__ dw) {
-  __shared__ float4 lanes[MOST][THREADS];
+static __global__ void __launch_bounds__(MOST_LANES *THREADS) add_whole_kernel(int count, int part_count, const float4 *parts, __half *__restrict__ dw) {
+  __shared__ float4 lanes[MOST_LANES][THREADS];
   if (threadIdx.x == 0 && threadIdx.y == 0) ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
   const int i = blockIdx.x * THREADS + threadIdx.x;
   float4 sum = make_float4(0, 0, 0, 0);

@@ -11,6 +11,7 @@
  * Rows:     a unit is four rows of eight results. A row of eight pixels, once read, is multiplied for every row of the window that it lies in: 18 reads for 36 products.
  * Strides:  ldmatrix takes an address for each pixel: with a stride of 2 every second one. No planes as in 06u; two rows at a time meet in a bank.
  * Roles:    a warp asks for halo tiles of 64 channels, eight or twelve multiply: each 16 of these channels, of a part of the tile's units.
+ * Change:   against 06u the instruction, mma.sync for wgmma; and filters in registers, so no planes and no filters in shared memory.
  * Infinity: an infinite pixel times a zero of another group is NaN.
  * Expect:   (before anything ran) ResNeXt, 64 images, stride 1: 56 x 56 and 128 channels 28 us, near the bytes' 24, where 06u takes 38; 28 x 28: 15 for 23; 14 x 14: 10 for 16. With strides
  *           DRAM decides: 33 for 37. 7 x 7, with twice the products: 8 for 11.
@@ -152,9 +153,9 @@ __global__ void __launch_bounds__((1 + WORKERS_OF[STRIDE - 1][SIZE > 3 ? 1 : PRO
         ptx_stmatrix_x4_trans(box + swizzled_up(pixel, 2 * block + lane / 8 % 2), part);
       }
     }
+    ptx_fence_proxy_async(); /* read by threads, written by copies next; the box the other way round */
     __syncwarp();
     if (lane == 0) ptx_mbarrier_arrive(r.empty + 8 * s.stage);
-    ptx_fence_proxy_async();
     if (threadIdx.x == 32) ptx_bulk_wait_read<0>(); /* the other box is on its way no more */
     ptx_bar_sync(1, WORKERS * 32);                  /* this one is there */
     if (threadIdx.x == 32) {

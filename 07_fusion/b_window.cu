@@ -3,7 +3,7 @@
  * Terms:    epilogue fusion, residual connection.
  * Idea:     07a's, in 06g: 64 channels and 3 x 3 is where most of ResNet's time at 56 x 56 goes. Results leave from the very stage that they were computed from; a
  *           residual needs a box of its own, and is replaced there.
- * Change:   against 06g put_any_finished for put_turned; with a residual a box for each consumer, and a stage less, or two.
+ * Change:   against 06g put_any_finished for put_turned; with a residual a box for each consumer, and a stage less, or two. No shorter products for few channels.
  * Expect:   (before anything ran on a GPU) as 06g; with a residual its bytes more, where memory binds: 56 x 56 with 64 channels has 74 us of products for 256 images, 48 of bytes, and
  *           72 with a residual: nothing.
  * Passes:   fprop. Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8 up to 64. Stride 1, no groups; rows up to 256 with their halo. */

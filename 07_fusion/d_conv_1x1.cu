@@ -106,6 +106,7 @@ static __device__ __forceinline__ void window_tiles(const conv_problem &p, const
     ptx_mbarrier_wait(at.pixels.empty + 8 * to.stage, to.parity ^ 1);
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(at.halo.empty + 8 * s.stage); /* this warp reads the halo tile no more */
+    __syncwarp();
     put_any_finished<N, false>(sum[0], c, f, at.between + to.stage * box_bytes);
     ptx_fence_proxy_async();
     ptx_bar_sync(1 + me, THREADS);

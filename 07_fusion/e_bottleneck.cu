@@ -10,6 +10,7 @@
  * Filters:  of all three layers 136 KiB, too much beside the rows. Those of the 3 x 3 lie in registers, 144 of each thread of their warpgroup: as 07i's weights. They come by way of the boxes.
  * Residual: x again, three to four steps later: from L2, if it is still there (docs/07_chains.md).
  * Stages:   of wide rows two, though three fit: the sooner x is read, the farther behind is its second read, as a residual, and the less of it is in L2 still. Narrow rows are few bytes: six.
+ * Change:   against 07d a layer more, ahead; rows that are kept for halo tiles.
  * Expect:   (before anything ran on a GPU) 56 x 56, 256 images. Bytes: 822 MB, 191 us. A step is 16 * 56 + 72 * 28 + 16 * 56 = 3800 clocks of products, which two rows' bytes outlast (6000).
  *           Blocks walk down 256 images, 29 steps each, in two rounds, 58 steps of 54.3: 205 us. Three kernels: 120 + 80 + 215; with 07d 120 + 215.
  * Chain:    fprop, three operations: 1 x 1; 3 x 3 with stride 1 and padding 1; 1 x 1. At most 64 channels between, rows of 14 to 56 pixels, filters of the 1 x 1 that fit.
@@ -73,6 +74,7 @@ template <int N> static __device__ __forceinline__ void reduce_rows(const strips
       }
       ptx_wgmma_wait<0>();
       if (first_lane) ptx_mbarrier_arrive(at.x.empty + 8 * s.stage);
+      __syncwarp();
       s = next_slot(s, t.stages);
       ptx_mbarrier_wait(at.w.rows.empty + 8 * to.stage, to.parity ^ 1);
       put_rows<N>(*(const float(*)[ROWS][N / 2]) & sum[0], c, f, at.w.kept + to.stage * pair_bytes(N), step * ROWS + 1, t);

@@ -66,6 +66,7 @@ template <limits_kind KIND> static __device__ __forceinline__ void first_rows(co
       multiply_windows<N>(sum, a, at.stages + before * pair_bytes(N), at.stages + s.stage * pair_bytes(N));
       ptx_wgmma_wait<0>();
       if (first_lane) ptx_mbarrier_arrive(at.x.empty + 8 * before);
+      __syncwarp();
       ptx_mbarrier_wait(at.rows.empty + 8 * to.stage, to.parity ^ 1);
       put_rows<N, KIND>(sum, c, f, at.kept + to.stage * pair_bytes(N), step * ROWS + 1, t);
       ptx_fence_proxy_async();
@@ -186,7 +187,7 @@ static const char *plan_two_windows(const conv_chain *chain, const conv_device *
   if (a->W <= N / 2) return "rows of less than 29 pixels: half of the products would be in vain";
   two_windows_plan *mine = plan_data<two_windows_plan>(plan);
   strips *t = &mine->cut;
-  t->first_k = a->C, t->second_k = a->K, t->third_k = b->K, t->rows = a->H, t->columns = a->W;
+  t->second_k = a->K, t->third_k = b->K, t->rows = a->H, t->columns = a->W;
   choose_strips(a->N, device->sm_count, t);
   for (int i = 0; i < LAYERS; i++) mine->epilogue[i] = chain->operation[i].epilogue;
   mine->shared = (KEPT + STAGES) * pair_bytes(N) + ROOM, mine->blocks = t->count < device->sm_count ? t->count : device->sm_count;

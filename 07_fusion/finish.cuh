@@ -75,7 +75,7 @@ static __device__ __forceinline__ unsigned finished(float2 sum, float scale, flo
 
 /* 06f's put_turned, with the epilogue: sums [64 channels][N pixels] become halves in shared memory, [pixel][64 channels], over the residual, if there is one. */
 template <int N, bool SMOOTH, bool RESIDUAL, limits_kind KIND = LIMITS>
-static __device__ __forceinline__ void put_results(const float (&sum)[N / 2], const channel_pair &c, const finish &f, ptx_shared box) {
+static __device__ __forceinline__ void put_over(const float (&sum)[N / 2], const channel_pair &c, const finish &f, ptx_shared box) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, chunk = 2 * warp + lane / 8 % 2; /* 8 channels are 16 bytes */
 #pragma unroll
   for (int j = 0; j + 1 < N / 8; j += 2) { /* two times eight pixels, 16 channels */
@@ -103,8 +103,8 @@ static __device__ __forceinline__ void put_results(const float (&sum)[N / 2], co
 
 template <int N, bool SMOOTH, limits_kind KIND = LIMITS>
 static __device__ __forceinline__ void put_finished(const float (&sum)[N / 2], const channel_pair &c, const finish &f, ptx_shared box) {
-  if (f.residual) put_results<N, SMOOTH, true, KIND>(sum, c, f, box);
-  else put_results<N, SMOOTH, false, KIND>(sum, c, f, box);
+  if (f.residual) put_over<N, SMOOTH, true, KIND>(sum, c, f, box);
+  else put_over<N, SMOOTH, false, KIND>(sum, c, f, box);
 }
 
 /* The same, and code of its own for what most layers end with: ReLU, or nothing. Rounding does either: one instruction for two results instead of three. */

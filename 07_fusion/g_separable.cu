@@ -12,6 +12,7 @@
  * Places:   a swizzle repeats after eight pixels: of where a lane reads, eight places are worked out once, and the rest are constants, as a tile's columns are known to the compiler.
  * Roles:    a warpgroup for the copy engine: x; filters; residuals. One multiplies, up to 192 filters; with up to 64 channels and filters two, a tile each in turn. Twelve warps make operands: a task is 16 channels of 64 pixels, four are a chunk,
  *           and tasks go round. So a chain of many channels is as fast as twelve warps are, not as one warp is.
+ * Change:   against 07d the first layer: depthwise, by warps with mma.sync and not by a warpgroup with wgmma.
  * Expect:   (before this version ran) a task 1500 clocks, a chunk of 64 channels and pixels 500: 56 x 56, 144 channels to 24, 64 images: 30 us, where the bytes need 16; 7 x 7, 960 to 160: 12.
  * Infinity: an infinite pixel meets the diagonal's zeros: the seven channels beside its own become NaN, too.
  * Chain:    fprop, two operations: depthwise 3 x 3 with stride 1 or 2; 1 x 1 with up to 384 filters. For every 192 filters (fewer, where tiles are few) the first is computed once more.
@@ -140,6 +141,7 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
       ptx_fence_proxy_async(); /* written by threads, read by wgmma */
       __syncwarp();
       if (lane == 0) ptx_mbarrier_arrive(x.empty + 8 * stage), ptx_mbarrier_arrive(operands.full + 8 * operand);
+      __syncwarp(); /* ldmatrix takes a row's address from each lane: all must be here */
     }
     return;
   }

@@ -19,8 +19,8 @@
  *           of 1 before the image. Activations without exponentials. Layout: NHWC, filters KRSC, fp16 with fp32 sums. */
 #include <math.h>
 
-#include "06_tensorcore_fp16/pair_filters.cuh"
 #include "07_fusion/maxima.cuh"
+#include "07_fusion/pair_filters.cuh"
 #include "common/harness/chain.h"
 #include "common/harness/launch.h"
 
@@ -127,15 +127,15 @@ __global__ void __launch_bounds__(BLOCK, 1)
   }
 
   ptx_setmaxnreg_inc<200>();
-  put_pair_filters(p, t.steps, 0, 1, w, filters);
+  put_pair_filters(p, t.steps, w, filters);
   ptx_fence_proxy_async();
   ptx_bar_sync(1, CONSUMERS * THREADS); /* filters are there */
   const channel_pair channels = channels_of(f, 0, p.K), nothing = {{0, 0}, {-INFINITY, -INFINITY}};
   const ptx_shared box = ptx_shared_address(shared) + me * pooled(N) * ROW;
   const unsigned long long of_a = ptx_wgmma_descriptor(ptx_shared_address(filters), WGMMA_M * PAIR, 8 * PAIR, PTX_SWIZZLE_NONE);
   const unsigned long long of_b = ptx_wgmma_descriptor(ptx_shared_address(pairs), 0, 8 * PAIR, PTX_SWIZZLE_NONE);
-  bool waits = me == 1; /* who begins need not wait for its turn */
-  unsigned kept[N / 4]; /* the row above */
+  bool waits = me == 1;      /* who begins need not wait for its turn */
+  unsigned kept[N / 4] = {}; /* the row above; before a strip's first tile none */
   for (walk at = {(int)blockIdx.x, 0}; goes_on(t, at); at = next_of(t, at), place = next_place(t, at, place), s = next_slot(s, STAGES)) {
     const pooled_row to = row_at(t, at, me);
     const bool first = at.step == 0;                                                                   /* of the tile above only the last row counts */
@@ -235,7 +235,7 @@ static const char *plan_stem(const conv_chain *chain, const conv_device *device,
   if ((int64_t)p->R * t->steps.of_row > MOST_STEPS) return "filters of more than 128 pairs of pixels";
   mine->row = instances;
   while (mine->row->n < columns) mine->row++;
-  t->steps.steps = p->R * t->steps.of_row, t->steps.by_k = divisor_of(p->K);
+  t->steps.steps = p->R * t->steps.of_row;
   t->rows = pool->P, t->columns = pool->Q;
   const int n = mine->row->n;
   if (!pair_tiles(p, 2, n + (t->steps.in.pairs - 1) / t->steps.in.planes, &t->steps.in)) return "two tiles do not fit in shared memory";

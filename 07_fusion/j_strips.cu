@@ -109,7 +109,7 @@ static const char *plan_strips(const conv_chain *chain, const conv_device *devic
   const conv_problem *p = &chain->operation[0].problem, *q = &chain->operation[1].problem;
   strips_plan *mine = plan_data<strips_plan>(plan);
   strips *t = &mine->cut;
-  t->first_k = p->C, t->second_k = p->K, t->third_k = q->K, t->rows = p->H, t->columns = p->W, t->pieces = (q->K + WGMMA_M - 1) / WGMMA_M;
+  t->second_k = p->K, t->third_k = q->K, t->rows = p->H, t->columns = p->W, t->pieces = (q->K + WGMMA_M - 1) / WGMMA_M;
   const int64_t shared = (int64_t)t->pieces * TAP + PLACES * pair_bytes(N) + (BETWEEN + WIDENERS * BOXES) * ROWS * N * ROW;
   if (shared > (int64_t)device->shared_per_block - 1024) return "filters and rows do not fit in shared memory";
   choose_strips(p->N, device->sm_count, t);

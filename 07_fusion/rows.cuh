@@ -100,15 +100,6 @@ static __device__ __forceinline__ void take_filters(unsigned (&a)[TAPS * STEPS][
   }
 }
 
-/* 64 filters, 16 channels of them in registers, times N pixels: all that a row of N has of sums. */
-#define MULTIPLY_KEPT(N)                                                                                                                        \
-  template <bool FIRST> static __device__ __forceinline__ void multiply_kept(float(&sum)[N / 2], const unsigned(&a)[4], unsigned long long b) { \
-    ptx_wgmma_m64n##N##k16_registers<0, FIRST ? 0 : 1>(sum, a, b);                                                                              \
-  }
-MULTIPLY_KEPT(16)
-MULTIPLY_KEPT(32)
-MULTIPLY_KEPT(56)
-
 /* Two rows of results, a group of products each, from four rows of pixels: those of the step before, and this step's. */
 template <int N>
 static __device__ __forceinline__ void multiply_windows(float (&sum)[ROWS][N / 2], const unsigned (&a)[TAPS * STEPS][4], ptx_shared before, ptx_shared now) {
@@ -120,8 +111,8 @@ static __device__ __forceinline__ void multiply_windows(float (&sum)[ROWS][N / 2
       const int r = row + j / STEPS / 3, column = j / STEPS % 3; /* of the four rows; of a row */
       const ptx_shared pixels = (r < ROWS ? before : now) + (r % ROWS * pitch(N) + column) * ROW;
       const unsigned long long b = ptx_wgmma_descriptor(pixels, 16, 8 * ROW, PTX_SWIZZLE_128) + 2 * (j % STEPS);
-      if (j == 0) multiply_kept<true>(sum[row], a[j], b);
-      else multiply_kept<false>(sum[row], a[j], b);
+      if (j == 0) ptx_wgmma_registers<0, 0>(sum[row], a[j], b);
+      else ptx_wgmma_registers(sum[row], a[j], b);
     }
     ptx_wgmma_commit();
   }

@@ -36,11 +36,11 @@ static __device__ __forceinline__ void convolve_rows(const strips &t, const walk
       const ptx_shared pixels = at.between + to.stage * ROWS * N * ROW;
       ptx_mbarrier_wait(at.pixels.empty + 8 * to.stage, to.parity ^ 1);
       ptx_wgmma_wait<1>();
-      put_results<N, false, false, KIND>(sum[0], c, f, pixels);
+      put_over<N, false, false, KIND>(sum[0], c, f, pixels);
       ptx_wgmma_wait<0>();
       if (first_lane) ptx_mbarrier_arrive(at.rows.empty + 8 * before); /* no window needs these rows any more */
       __syncwarp();
-      put_results<N, false, false, KIND>(sum[1], c, f, pixels + N * ROW);
+      put_over<N, false, false, KIND>(sum[1], c, f, pixels + N * ROW);
       ptx_fence_proxy_async();
       ptx_bar_sync(3, THREADS);
       if (tells) ptx_mbarrier_arrive(at.pixels.full + 8 * to.stage);

@@ -1,4 +1,4 @@
-/* Windows that slide by descriptors: how images are cut into halo tiles. From 06g, unchanged but that shared memory may be wanted for other things, too. */
+/* Windows that slide by descriptors: how images are cut into halo tiles. From 06g, but that shared memory may be wanted for other things, too. */
 #pragma once
 #include "06_tensorcore_fp16/tiles.cuh"
 

@@ -38,6 +38,7 @@ typedef enum { PTX_SWIZZLE_NONE, PTX_SWIZZLE_128, PTX_SWIZZLE_64, PTX_SWIZZLE_32
  *   K-major, swizzled: sbo from 8 rows to the next 8; lbo is not used. The next 16 halves of the rows: address + 32.
  *   K-major, not swizzled: core matrices of 8 rows of 16 bytes; sbo from 8 rows to the next 8, lbo from 8 halves of K to the next.
  *   MN-major, swizzled by 128: atoms of 64 rows or columns by 8 of K; sbo from 8 of K to the next 8, lbo from 64 to the next 64.
+ *   MN-major, not swizzled: core matrices of 8 of K, each 16 bytes of rows or columns; sbo from 8 rows or columns to the next 8, lbo from 8 of K to the next.
  * Descriptors are numbers: the same matrix n bytes further is the descriptor plus n / 16. */
 static __device__ __forceinline__ unsigned long long ptx_wgmma_descriptor(ptx_shared address, unsigned lbo, unsigned sbo, ptx_swizzle swizzle) {
   return (unsigned long long)((address & 0x3ffff) >> 4) | (unsigned long long)(lbo >> 4) << 16 | (unsigned long long)(sbo >> 4) << 32 |
@@ -132,8 +133,8 @@ static __device__ __forceinline__ unsigned long long ptx_wgmma_descriptor(ptx_sh
 
 /* wgmma.mma_async.m64nNk16 (.f32.f16.f16): d += a b for a [64][16] and b [16][N], by descriptors, K-major unless A_MN or B_MN is 1; with SCALE_D 0, d = a b.
  * Of d [64][N] a thread holds N / 2 floats: of row 16 (warp % 4) + lane / 4 + 8 (i / 2 % 2) the columns 8 (i / 4) + 2 (lane % 4) + i % 2.
- * The second form takes a from registers, as mma.m16n8k16 does: each warp holds its 16 rows. They may change only after a wait. ptx_wgmma is the first form for
- * the N that d has room for. */
+ * The second form takes a from registers, as mma.m16n8k16 does: each warp holds its 16 rows. They may change only after a wait. ptx_wgmma and ptx_wgmma_registers are
+ * these forms for the N that d has room for. */
 #define PTX_WGMMA(N, SUMS, O0, O1, O2, O3, O4, O5, O6)                                                                                               \
   template <int A_MN = 0, int B_MN = 0, int SCALE_D = 1>                                                                                             \
   static __device__ __forceinline__ void ptx_wgmma_m64n##N##k16(float(&d)[SUMS], unsigned long long a, unsigned long long b PTX_CALLER) {            \
@@ -145,6 +146,10 @@ static __device__ __forceinline__ unsigned long long ptx_wgmma_descriptor(ptx_sh
   }                                                                                                                                                  \
   template <int B_MN = 0, int SCALE_D = 1>                                                                                                           \
   static __device__ __forceinline__ void ptx_wgmma_m64n##N##k16_registers(float(&d)[SUMS], const unsigned(&a)[4], unsigned long long b PTX_CALLER) { \
+    PTX_WGMMA_REGISTERS(N, SUMS, O0, O1, O2, O3, O4, O5, O6);                                                                                        \
+  }                                                                                                                                                  \
+  template <int B_MN = 0, int SCALE_D = 1>                                                                                                           \
+  static __device__ __forceinline__ void ptx_wgmma_registers(float(&d)[SUMS], const unsigned(&a)[4], unsigned long long b PTX_CALLER) {              \
     PTX_WGMMA_REGISTERS(N, SUMS, O0, O1, O2, O3, O4, O5, O6);                                                                                        \
   }
 PTX_WGMMA(8, 4, 4, 5, 6, 7, 8, 9, 10)

@@ -1,4 +1,4 @@
-/* Filters for windows of pairs, and a position's products. From 06s, for 07h, too. */
+/* 07h's filters for windows of pairs, and a position's products: as 06s has them, but a filter row after the other. */
 #pragma once
 #include "06_tensorcore_fp16/pairs.cuh"
 
@@ -7,25 +7,22 @@ static constexpr int CONSUMERS = 2, MOST_STEPS = 64, STEP = WGMMA_M * 2 * PAIR /
 /* Products of a position's window: two pairs of a filter row each. */
 typedef struct pair_steps {
   pair_cut in;
-  divisor by_k;
   int steps, of_row;                                       /* of all filter rows, and of one */
   unsigned at[MOST_STEPS];                                 /* of a row's steps: what its descriptor differs by from the row's */
   unsigned char row[2 * MOST_STEPS], pair[2 * MOST_STEPS]; /* of the filter, and of its row; row R: none */
 } pair_steps;
 
-/* By the consumers: filters from `first` on, [64 of them][step][2 pairs][64][16 bytes], `pieces` times 64. */
-static __device__ __forceinline__ void put_pair_filters(const conv_problem &p, const pair_steps &t, int first, int pieces, const __half *w,
-                                                        unsigned char *filters) {
+/* By the consumers: the filters, [step][2 pairs][64][16 bytes]. */
+static __device__ __forceinline__ void put_pair_filters(const conv_problem &p, const pair_steps &t, const __half *w, unsigned char *filters) {
 #pragma unroll 2
-  for (int i = threadIdx.x - THREADS; i < pieces * t.steps * 2 * WGMMA_M; i += CONSUMERS * THREADS) {
-    const int of_pairs = i / WGMMA_M, piece = of_pairs / (2 * t.steps), pair = of_pairs - piece * 2 * t.steps, row = first + piece * WGMMA_M + i % WGMMA_M;
-    const int shift = divide(row, t.by_k), k = row - shift * p.K, r = t.row[pair], left = 2 * t.pair[pair] - shift * p.stride_w;
+  for (int i = threadIdx.x - THREADS; i < t.steps * 2 * WGMMA_M; i += CONSUMERS * THREADS) {
+    const int pair = i / WGMMA_M, k = i % WGMMA_M, r = t.row[pair], left = 2 * t.pair[pair];
     unsigned short part[2 * PIXEL] = {};
-    if (shift < t.in.fold && r < p.R)
+    if (k < p.K && r < p.R)
 #pragma unroll
       for (int j = 0; j < 2 * PIXEL; j++) {
         const int s = left + j / PIXEL, c = j % PIXEL;
-        if (s >= 0 && s < p.S && c < p.C) part[j] = __half_as_ushort(w[((k * p.R + r) * p.S + s) * p.C + c]);
+        if (s < p.S && c < p.C) part[j] = __half_as_ushort(w[((k * p.R + r) * p.S + s) * p.C + c]);
       }
     *(uint4 *)(filters + i * PAIR) = make_uint4(part[0] | part[1] << 16, part[2] | part[3] << 16, part[4] | part[5] << 16, part[6] | part[7] << 16);
   }
