@@ -73,6 +73,7 @@ defect rows_over $kernel 's/ptx_griddepcontrol_wait\(\);//' 'overlap: .*earlier 
 walked='mb1ic8ih9iw33oc8oh9ow33kh3kw3ph1pw1+bias mb1ic8ih9iw33oc200oh9ow33kh1kw1+residual' # four pieces
 kernel=j_strips.cu
 defect walk_filters rows.cuh@$kernel 's/ptx_mbarrier_wait\(full, first.*//' "$race" '' '07j: filters taken before they are there' $walked
+defect walk_fence rows.cuh@$kernel 's/ptx_fence_proxy_async\(\); \/\* read by threads.*//' 'proxy: .*a copy into it' '' '07j: no fence between filters that are read and the copies over them' $walked
 defect walk_room walk.cuh@$kernel 's/ptx_mbarrier_wait\(at.room_empty, 0\);.*//' "$race|result" '' '07j: residuals where filters lie' $walked
 defect walk_begin $kernel 's/\{0, -1, step/{0, 0, step/' result '' '07j: rows of x without their padding' $walked
 defect walk_back walk.cuh@$kernel 's/(put_finished<N, false, KIND>\(sum\[0\].*\n\s*)ptx_wgmma_wait<0>\(\);/$1/' "$race" '' '07j: pixels given back while they are multiplied' $walked

@@ -66,7 +66,7 @@ template <defect WRONG> __global__ void loaded(float *y) {
   ptx_fence_proxy_async();
   __syncthreads();
   const float before = __half2float(tile[threadIdx.x ^ 33]);
-  if (WRONG != NO_BARRIER) __syncthreads();
+  hand_over<WRONG>();
   if (threadIdx.x == 0) {
     ptx_mbarrier_arrive_expect_tx(barrier, sizeof tile * (WRONG == TWICE ? 2 : 1));
     ptx_bulk_load(ptx_shared_address(tile), y, sizeof tile, barrier);
@@ -75,6 +75,33 @@ template <defect WRONG> __global__ void loaded(float *y) {
   if (WRONG == EARLY && threadIdx.x == 0) tile[5] = __float2half(3);
   ptx_mbarrier_wait(barrier, 0);
   y[128 + threadIdx.x] = before + __half2float(tile[threadIdx.x]);
+}
+
+/* A bulk load over halves that have been read; a third thread tells the one who asks for it, with a fence on the way. Unwritten: over halves just written, with no fence. */
+template <defect WRONG> __global__ void released(float *y) {
+  __shared__ __align__(128) __half tile[128];
+  __shared__ unsigned long long barriers[2];
+  const ptx_shared there = ptx_shared_address(barriers), empty = there + 8;
+  if (threadIdx.x == 0) ptx_mbarrier_init(there, 1), ptx_mbarrier_init(empty, 1);
+  y[threadIdx.x] = 0;
+  fill<RIGHT>(tile, 128);
+  ptx_fence_proxy_async();
+  __syncthreads();
+  y[128 + threadIdx.x] = __half2float(tile[threadIdx.x ^ 33]);
+  if (WRONG == UNWRITTEN) tile[threadIdx.x ^ 33] = __float2half(2);
+  __syncthreads();
+  if (threadIdx.x == 40) {
+    if (WRONG == RIGHT) ptx_fence_proxy_async();
+    ptx_mbarrier_arrive(empty);
+    if (WRONG == EARLY) ptx_fence_proxy_async();
+  }
+  if (threadIdx.x == 0) {
+    ptx_mbarrier_wait(empty, 0);
+    if (WRONG == TWICE) ptx_fence_proxy_async(); /* as right */
+    ptx_mbarrier_arrive_expect_tx(there, sizeof tile);
+    ptx_bulk_load(ptx_shared_address(tile), y, sizeof tile, there);
+  }
+  ptx_mbarrier_wait(there, 0);
 }
 
 /* An mbarrier where halves were: who meets after its initialisation may wait there. */
@@ -136,7 +163,7 @@ static const struct test {
 } tests[] = {
 #define TEST(name, cluster) \
   { #name, {name < RIGHT>, name < NO_FENCE>, name < NO_BARRIER>, name < UNWRITTEN>, name < EARLY>, name < OUTSIDE>, name < TWICE> }, cluster }
-    TEST(multiplied, 1), TEST(stored, 1), TEST(loaded, 1), TEST(reused, 1), TEST(visited, 2), TEST(added, 2),
+    TEST(multiplied, 1), TEST(stored, 1), TEST(loaded, 1), TEST(released, 1), TEST(reused, 1), TEST(visited, 2), TEST(added, 2),
 };
 
 static cudaError_t run(const struct test *t, const char *wrong) {

@@ -138,10 +138,11 @@ typedef struct emu_before {
 /* One warp's reads of a cell, or an engine's. */
 typedef struct emu_reads {
   uint32_t clock, lanes, pc;
+  uint16_t lane, fences; /* of a warp: the last to read, and its fences up to then */
 } emu_reads;
 
 /* Who else than warps has a clock (check_engines.c): each mbarrier, for the copies that report to it; each warp's part of
- * a wgmma; a warpgroup's bulk stores; each other block of the cluster. */
+ * a wgmma; a warpgroup's bulk stores; each other block of the cluster. And of each warp, up to where a fence.proxy.async lies between. */
 enum {
   EMU_MBARRIERS = 64,
   EMU_WARPGROUPS = EMU_MAX_THREADS / 128,
@@ -149,7 +150,8 @@ enum {
   EMU_OF_TENSOR = EMU_OF_MBARRIER + EMU_MBARRIERS,
   EMU_OF_STORE = EMU_OF_TENSOR + EMU_WARPS,
   EMU_OF_VISITOR = EMU_OF_STORE + EMU_WARPGROUPS,
-  EMU_AGENTS = EMU_OF_VISITOR + EMU_MAX_CLUSTER
+  EMU_OF_FENCED = EMU_OF_VISITOR + EMU_MAX_CLUSTER,
+  EMU_AGENTS = EMU_OF_FENCED + EMU_WARPS
 };
 
 /* An mbarrier: what those who arrive in this phase know of each block of the cluster, and what those who wait for the last one learn. */
@@ -174,7 +176,7 @@ typedef struct emu_fences {
 
 /* ---- a worker ---- */
 
-enum { EMU_CACHED = 16 };
+enum { EMU_CACHED = 16, EMU_PROXY_FENCES = 16 };
 
 typedef struct emu_checker {
   emu_worker *worker;
@@ -188,10 +190,10 @@ typedef struct emu_checker {
   emu_reads *reads[EMU_WARPS + 2 * EMU_WARPGROUPS + EMU_MAX_CLUSTER]; /* the same for each warp; then of tensor cores, of stores, of visitors */
   /* clock[a][b]: up to where warp a has seen what warp or engine b did. Its own time is clock[a][a] + 1: what its lanes did since they last met. */
   uint32_t clock[EMU_WARPS][EMU_AGENTS];
-  bool engines;                                 /* this block has used one: what follows means something */
-  uint16_t fences_of[EMU_MAX_THREADS];          /* fence.proxy.async, of each thread */
-  uint32_t fenced_known[EMU_WARPS][EMU_AGENTS]; /* what a warp knew when it ran one last */
-  uint32_t brought[EMU_BARRIERS][EMU_AGENTS];   /* to a barrier by warps that did not wait there: what they knew */
+  bool engines;                                            /* this block has used one: what follows means something */
+  uint16_t fences_of[EMU_MAX_THREADS];                     /* fence.proxy.async, of each thread */
+  uint32_t fence_times[EMU_MAX_THREADS][EMU_PROXY_FENCES]; /* of the last of them, by number: the warp's time */
+  uint32_t brought[EMU_BARRIERS][EMU_AGENTS];              /* to a barrier by warps that did not wait there: what they knew */
   emu_phases mbarrier[EMU_MBARRIERS];
   int mbarriers;
   uint32_t stores[EMU_WARPGROUPS];
@@ -272,7 +274,7 @@ void emu_engines_begin_block(emu_checker *c);
 void emu_engines_meet(emu_checker *c, uint32_t warps, int count);
 bool emu_engines_readers_done(const emu_checker *c, const emu_cell *cell, size_t index, const uint32_t *known, emu_other *other);
 int emu_writer(const emu_cell *cell); /* as emu_other has it */
-void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
+void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, bool engine, emu_site where);
 void emu_engines_bulk_arrived(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
 void emu_engines_bulk_global(const void *address, size_t bytes, emu_access_kind kind, emu_site where);
 void emu_engines_store_issued(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number);

@@ -82,9 +82,9 @@ static void visit(emu_checker *c, emu_checker *there, size_t index, size_t offse
   known[EMU_OF_VISITOR + c->rank] = now;
   if (emu_reads_memory(kind)) {
     emu_reads **reads = &there->reads[EMU_WARPS + 2 * EMU_WARPGROUPS];
-    for (unsigned rank = 0; rank < c->team_size && !cell->visited; rank++) reads[rank][index] = (emu_reads){0};
+    for (unsigned rank = 0; rank < c->team_size && !cell->visited; rank++) reads[rank][index] = (emu_reads){.clock = 0};
     cell->visited = true;
-    reads[c->rank][index] = (emu_reads){now, 0, emu_short_pc(pc)};
+    reads[c->rank][index] = (emu_reads){.clock = now, .pc = emu_short_pc(pc)};
   } else {
     for (uint32_t left = cell->readers; left != 0 && !race; left &= left - 1) {
       const unsigned r = (unsigned)__builtin_ctz(left);

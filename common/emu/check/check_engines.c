@@ -6,7 +6,8 @@
  * A warpgroup's bulk stores likewise.
  *
  * Copy engine and tensor cores see shared memory through another proxy than the threads' loads and stores (PTX: Memory Consistency Model, Proxies). What a
- * thread has written reaches them by fence.proxy.async: of the writer, after it wrote; or of the one who issues, after it knows of the write.
+ * thread has written reaches them by fence.proxy.async, and a copy over what it has written or read comes after that by one: of that thread, before it tells
+ * anybody; or of one who knows of the access, on the way to the one who issues.
  *
  * Not seen: which of a warp's lanes arrived at an mbarrier;
  * two threads of a warpgroup that store and wait each for itself. */
@@ -48,7 +49,6 @@ void emu_engines_begin_block(emu_checker *c) {
   c->engines = c->team_size > 1;
   c->mbarriers = 0;
   for (int w = 0; w < EMU_WARPS; w++) memset(&c->clock[w][EMU_WARPS], 0, (EMU_AGENTS - EMU_WARPS) * sizeof c->clock[w][0]);
-  memset(c->fenced_known, 0, sizeof c->fenced_known);
   memset(c->stores, 0, sizeof c->stores);
 }
 
@@ -91,6 +91,13 @@ bool emu_engines_readers_done(const emu_checker *c, const emu_cell *cell, size_t
 
 static unsigned own_warp(void) { return emu_self->number / EMU_WARP; }
 
+/* Whether a fence.proxy.async lies between a thread's access, when it had run so many, and one who knows so much. */
+static bool fenced(const emu_checker *c, unsigned thread, uint32_t clock, uint16_t fences, const uint32_t *known) {
+  const unsigned w = thread / EMU_WARP, since = (uint16_t)(c->fences_of[thread] - fences);
+  if (clock <= known[EMU_OF_FENCED + w] || since > EMU_PROXY_FENCES) return true;
+  return since > 0 && (c->fence_times[thread][(uint16_t)(fences + 1) % EMU_PROXY_FENCES] <= known[w] || (thread == emu_self->number && known == c->clock[w]));
+}
+
 /* ---- ranges of shared memory, cell by cell ---- */
 
 static emu_cell *cell_of(emu_checker *c, size_t group) {
@@ -116,20 +123,32 @@ static void note_race(const emu_checker *c, size_t offset, const emu_other *othe
   emu_check_note(EMU_RACE, pc, other, "%s: %s", what, place);
 }
 
-/* A copy into a cell, that is to overwrite what is there: who wrote or read it must be known to the thread that asks. */
-static void copy_into(emu_checker *c, const emu_checker *issuer, size_t index, size_t offset, const uint32_t *known, const void *pc) {
+static void note_no_fence(const emu_checker *c, size_t offset, const emu_other *other, const char *what, const void *pc) {
+  char place[200];
+  emu_shared_describe_at(c, offset, place, sizeof place);
+  emu_check_note(EMU_PROXY, pc, other, "%s, with no fence.proxy.async between: %s", what, place);
+}
+
+/* A copy into a cell, that is to overwrite what is there: who wrote or read it must be known to the thread that asks, and have passed from its proxy to the
+ * engine's, unless a thread sends the copy. */
+static void copy_into(emu_checker *c, const emu_checker *issuer, size_t index, size_t offset, const uint32_t *known, bool engine, const void *pc) {
   const emu_cell *cell = &c->cells[index];
   const unsigned w = c == issuer ? own_warp() : EMU_WARPS, thread = c == issuer ? emu_self->number : EMU_MAX_THREADS; /* else: no warp, no thread of its */
   emu_other other = {EMU_WRITE, emu_long_pc(cell->write_pc), emu_writer(cell), -1};
   if ((cell->written || cell->pending) && cell->write_clock > known[cell->write_thread / EMU_WARP] && cell->write_thread != thread)
     note_race(c, offset, &other, "a copy into it", pc);
+  else if (engine && cell->written && cell->write_thread < EMU_MAX_THREADS && cell->write_clock > 0 &&
+           !fenced(c, cell->write_thread, cell->write_clock, cell->fences, known))
+    note_no_fence(c, offset, &other, "a copy into it", pc);
   if (!emu_engines_readers_done(c, cell, index, known, &other)) note_race(c, offset, &other, "a copy into it", pc);
   for (uint32_t left = cell->readers; left != 0; left &= left - 1) {
     const unsigned r = (unsigned)__builtin_ctz(left);
     const emu_reads *reads = &c->reads[r][index];
-    if (known[r] >= reads->clock || (r == w && reads->lanes == 1u << emu_self->lane)) continue;
-    other = (emu_other){EMU_READ, emu_long_pc(reads->pc), (int)(r * EMU_WARP) + __builtin_ctz(reads->lanes), -1};
-    note_race(c, offset, &other, "a copy into it", pc);
+    const bool before = known[r] >= reads->clock || (r == w && reads->lanes == 1u << emu_self->lane);
+    if (before && (!engine || fenced(c, r * EMU_WARP + reads->lane, reads->clock, reads->fences, known))) continue;
+    other = (emu_other){EMU_READ, emu_long_pc(reads->pc), (int)(r * EMU_WARP) + (before ? reads->lane : __builtin_ctz(reads->lanes)), -1};
+    if (before) note_no_fence(c, offset, &other, "a copy into it", pc);
+    else note_race(c, offset, &other, "a copy into it", pc);
     break;
   }
 }
@@ -143,7 +162,7 @@ static emu_cell copied(emu_checker *c, uint32_t mbarrier, const void *pc) {
                     .write_thread = (uint16_t)(p != NULL ? (EMU_OF_MBARRIER + (p - c->mbarrier)) * EMU_WARP : 0)};
 }
 
-void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where) {
+void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, bool engine, emu_site where) {
   emu_checker *c = emu_checker_of(block), *issuer = emu_checker_of(emu_self->block);
   const void *pc = emu_site_pc(where);
   c->engines = true;
@@ -154,8 +173,8 @@ void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, 
   under_way.pending = true;
   for (size_t group = shared / 4; group < (shared + bytes) / 4; group++) {
     const emu_cell *cell = cell_of(c, group);
-    if (!cell->split) copy_into(c, issuer, group, 4 * group, known, pc);
-    for (size_t i = 0; i < 4 && cell->split; i++) copy_into(c, issuer, EMU_CELLS + 4 * group + i, 4 * group + i, known, pc);
+    if (!cell->split) copy_into(c, issuer, group, 4 * group, known, engine, pc);
+    for (size_t i = 0; i < 4 && cell->split; i++) copy_into(c, issuer, EMU_CELLS + 4 * group + i, 4 * group + i, known, engine, pc);
     c->cells[group] = under_way;
   }
 }
@@ -188,15 +207,14 @@ static void check_read(emu_checker *c, const emu_cell *cell, size_t offset, cons
     emu_check_note(EMU_UNINITIALISED, r->pc, NULL, "%s: %s%s", r->what, place, cell->pending ? ", a copy that nobody has waited for" : "");
   } else if (cell->write_clock > c->clock[w][by] && cell->write_thread != emu_self->number) {
     note_race(c, offset, &other, r->what, r->pc);
-  } else if (by < EMU_WARPS && cell->write_clock > 0 && cell->fences == c->fences_of[cell->write_thread] && cell->write_clock > c->fenced_known[w][by]) {
-    emu_shared_describe_at(c, offset, place, sizeof place);
-    emu_check_note(EMU_PROXY, r->pc, &other, "%s, with no fence.proxy.async between: %s", r->what, place);
+  } else if (by < EMU_WARPS && cell->write_clock > 0 && !fenced(c, cell->write_thread, cell->write_clock, cell->fences, c->clock[w])) {
+    note_no_fence(c, offset, &other, r->what, r->pc);
   }
 }
 
 static void engine_reads(emu_checker *c, size_t first, size_t count, const engine_read *r) {
-  const uint32_t *known = c->clock[own_warp()], *fenced = c->fenced_known[own_warp()];
-  const emu_reads now = {r->time, 0, emu_short_pc(r->pc)};
+  const uint32_t *known = c->clock[own_warp()];
+  const emu_reads now = {.clock = r->time, .pc = emu_short_pc(r->pc)};
   emu_reads *reads = c->reads[EMU_WARPS + r->engine];
   for (size_t group = first; group < first + count; group++) {
     emu_cell *cell = cell_of(c, group);
@@ -204,7 +222,7 @@ static void engine_reads(emu_checker *c, size_t first, size_t count, const engin
     for (size_t i = 0; i < cells; i++) {
       cell = &c->cells[at + i];
       const unsigned by = cell->write_thread / EMU_WARP;
-      if (!cell->written || cell->write_clock > (by < EMU_WARPS ? fenced : known)[by]) check_read(c, cell, 4 * group + i, r); /* else all is well */
+      if (!cell->written || cell->write_clock > known[by < EMU_WARPS ? EMU_OF_FENCED + by : by]) check_read(c, cell, 4 * group + i, r); /* else all is well */
       reads[at + i] = now;
       cell->engines |= (uint16_t)(1u << r->engine);
     }
@@ -251,8 +269,13 @@ void emu_engines_proxy_fence(emu_thread *t) {
   emu_checker *c = emu_checking;
   const unsigned w = t->number / EMU_WARP;
   c->engines = true;
-  c->fences_of[t->number]++;
-  emu_learn(c->fenced_known[w], c->clock[w]);
+  const uint16_t number = ++c->fences_of[t->number];
+  c->fence_times[t->number][number % EMU_PROXY_FENCES] = c->clock[w][w] + 1;
+  for (unsigned rank = 0; rank < c->team_size; rank++) {
+    uint32_t *known = emu_known(c, rank, w);
+    for (unsigned other = 0; other < EMU_WARPS; other++)
+      if (known[EMU_OF_FENCED + other] < known[other]) known[EMU_OF_FENCED + other] = known[other];
+  }
 }
 
 /* ---- accesses of threads that are not to their own shared memory ---- */

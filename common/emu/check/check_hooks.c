@@ -54,6 +54,7 @@ typedef struct visitor {
   uint32_t now, lane;    /* its warp's time; its bit among the warp's lanes */
   unsigned thread, warp;
   uint32_t stamp, pc;
+  uint16_t fences;
 } visitor;
 
 /* One word of shared memory that was written in this block, before everything this thread does now: notes a read of it. Other cases are
@@ -63,9 +64,11 @@ static inline __attribute__((always_inline)) bool read_in_order(emu_cell *cell, 
   if (cell->write_clock > v->known[cell->write_thread / EMU_WARP] && cell->write_thread != v->thread) return false;
   if (cell->readers >> v->warp & 1 && reads->clock == v->now) {
     reads->lanes |= v->lane;
+    reads->lane = v->thread % EMU_WARP;
+    reads->fences = v->fences;
     return true;
   }
-  *reads = (emu_reads){v->now, v->lane, v->pc};
+  *reads = (emu_reads){v->now, v->lane, v->pc, v->thread % EMU_WARP, v->fences};
   cell->readers |= 1u << v->warp;
   return true;
 }
@@ -88,14 +91,13 @@ static inline __attribute__((always_inline)) bool write_in_order(emu_checker *c,
     if (cell->split || cell->pending || (cell->write_clock > v->known[cell->write_thread / EMU_WARP] && cell->write_thread != v->thread)) return false;
     if (!readers_done(c, cell, group, v)) return false;
   }
-  *cell = (emu_cell){
-      .stamp = v->stamp, .write_clock = v->now, .write_pc = v->pc, .fences = c->fences_of[v->thread], .write_thread = (uint16_t)v->thread, .written = true};
+  *cell = (emu_cell){.stamp = v->stamp, .write_clock = v->now, .write_pc = v->pc, .fences = v->fences, .write_thread = (uint16_t)v->thread, .written = true};
   return true;
 }
 
 static inline __attribute__((always_inline)) bool shared_in_order(emu_checker *c, size_t offset, size_t bytes, emu_access_kind kind, const void *pc) {
   const unsigned thread = emu_self->number, warp = thread / EMU_WARP;
-  const visitor v = {c->clock[warp], c->clock[warp][warp] + 1, 1u << thread % EMU_WARP, thread, warp, c->stamp, emu_short_pc(pc)};
+  const visitor v = {c->clock[warp], c->clock[warp][warp] + 1, 1u << thread % EMU_WARP, thread, warp, c->stamp, emu_short_pc(pc), c->fences_of[thread]};
   emu_cell *cell = &c->cells[offset / 4];
   emu_reads *reads = &c->reads[warp][offset / 4];
   for (size_t i = 0; i < bytes / 4; i++)

@@ -188,7 +188,7 @@ static void touch(emu_checker *c, size_t index, size_t offset, emu_access_kind k
     emu_reads *reads = &c->reads[me][index];
     const uint32_t clock = c->clock[me][me] + 1;
     const bool again = cell->readers >> me & 1 && reads->clock == clock;
-    *reads = (emu_reads){clock, (again ? reads->lanes : 0) | 1u << thread % EMU_WARP, emu_short_pc(pc)};
+    *reads = (emu_reads){clock, (again ? reads->lanes : 0) | 1u << thread % EMU_WARP, emu_short_pc(pc), thread % EMU_WARP, c->fences_of[thread]};
     cell->readers |= 1u << me;
     return;
   }

@@ -64,7 +64,7 @@ typedef struct emu_engine_sums {
 } emu_engine_sums;
 
 /* count_engines.c */
-void emu_count_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
+void emu_count_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, bool engine, emu_site where);
 void emu_count_store_issued(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number);
 void emu_count_bulk_global(const void *address, size_t bytes, emu_access_kind kind, emu_site where);
 void emu_count_wgmma_issued(const struct emu_wgmma_record *what, unsigned group, emu_site where);

@@ -51,8 +51,8 @@ static void add(emu_site where, engine_work work, uint64_t times, uint64_t share
   pthread_mutex_unlock(&lock);
 }
 
-void emu_count_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where) {
-  (void)shared;
+void emu_count_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, bool engine, emu_site where) {
+  (void)shared, (void)engine;
   add(where, COPY_IN, 1, bytes, 0, 0);
   const int at = due_at(block, mbarrier);
   if (at == MOST) return;

@@ -167,13 +167,13 @@ static void issue(const job *made) {
       if (j->blocks >> rank & 1) {
         carried c = {j, &emu_self->block->team[rank], NULL};
         walk(j, poison_piece, &c);
-        EMU_TELL(bulk_issued, c.block, j->shared, j->bytes, j->mbarrier, j->where);
+        EMU_TELL(bulk_issued, c.block, j->shared, j->bytes, j->mbarrier, true, j->where);
       }
   if (j->kind == BETWEEN || j->kind == SENT) {
     uint32_t to = j->to;
     emu_block *other = emu_shared_home(emu_self->block, &to);
     memset(other->arena + to, EMU_POISON, j->bytes);
-    EMU_TELL(bulk_issued, other, to, j->bytes, j->mbarrier % EMU_ARENA, j->where);
+    EMU_TELL(bulk_issued, other, to, j->bytes, j->mbarrier % EMU_ARENA, j->kind == BETWEEN, j->where);
   }
   if (!is_load(j) || j->kind == BETWEEN) EMU_TELL(store_issued, j->shared, j->bytes, j->where, &j->number);
   if (j->kind == BETWEEN) EMU_TELL(store_reads, j->shared, j->bytes, true, j->number, j->where);

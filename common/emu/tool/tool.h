@@ -73,7 +73,7 @@ typedef struct emu_tool {
   void (*mbarrier_arrive)(emu_thread *t, emu_block *block, uint32_t offset, emu_site where);
   void (*mbarrier_phase)(emu_block *block, uint32_t offset);
   void (*mbarrier_passed)(emu_thread *t, uint32_t offset, emu_site where);
-  void (*bulk_issued)(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
+  void (*bulk_issued)(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, bool engine, emu_site where);
   void (*bulk_arrived)(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, emu_site where);
   void (*bulk_global)(const void *address, size_t bytes, emu_access_kind kind, emu_site where);     /* EMU_ATOMIC: it adds */
   void (*store_issued)(uint32_t shared, uint32_t bytes, emu_site where, unsigned *number);          /* its number, for the next two */
