@@ -29,6 +29,12 @@ json_said tensor_products $((4 * 36 * 64 * 32 * 16)) 'multiply-adds'
 json_said wgmmas 144 'products'
 json_said shared_bytes 88064 'what the launch asks for'
 json_said static_shared_bytes 40 'five mbarriers'
+# Two blocks, each adds 128 floats by the copy engine: 16 sectors.
+first=$(EMU_COUNT_JSON=$json build/count/tests/check_engines added right 2>&1)
+said 'the copy engine: 2 sums, 1.0 kB out of shared memory, 1.0 kB added to global (atomic)' 'sums by the copy engine'
+added=$(perl -MJSON::PP -e 'local $/; print join " ", map { "@$_{qw(requests lanes bytes sectors wavefronts space array)}" } grep { $_->{kind} eq "atomic" } @{decode_json(<STDIN>)->[0]{instructions}}' <"$json")
+[ "$added" = '2 2 512 32 0 global global' ]
+ok $? "for programs, an atomic: $added"
 # mma.m16n8k8 has half of the depth that the emulator multiplies.
 first=$(build/count/tests/emu_ldmatrix 2>&1)
 said 'the tensor cores: 1 mma, 0.001024 million multiply-adds' '16 x 8 x 8'

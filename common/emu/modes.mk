@@ -88,7 +88,7 @@ $(COUNT)/tests/%: $(COUNT)/tests/%.cu.o $(LIBRARY)
 	$(call say,link $@)
 	$(Q)$(LINK)
 
-MODE_PROGRAMS := $(addprefix $(CHECK)/,$(GPU_STEPS) tests/check_tiled tests/lucky tests/check_late tests/check_cases tests/check_engines tests/check_order tests/check_overlap tests/early tests/early_chains tests/emu_wmma tests/emu_stmatrix tests/hopper_window tests/hopper_blocks tests/emu_ldmatrix tests/hopper_cluster tests/hopper_first_layer tests/hopper_wgrad tests/hopper_neighbours) $(CHECK)/tools/graph $(CHECK)/tools/recurrent $(addprefix $(COUNT)/,$(GPU_STEPS) tests/count_kernels tests/hopper_window tests/emu_ldmatrix)
+MODE_PROGRAMS := $(addprefix $(CHECK)/,$(GPU_STEPS) tests/check_tiled tests/lucky tests/check_late tests/check_cases tests/check_engines tests/check_order tests/check_overlap tests/early tests/early_chains tests/emu_wmma tests/emu_stmatrix tests/hopper_window tests/hopper_blocks tests/emu_ldmatrix tests/hopper_cluster tests/hopper_first_layer tests/hopper_wgrad tests/hopper_neighbours) $(CHECK)/tools/graph $(CHECK)/tools/recurrent $(addprefix $(COUNT)/,$(GPU_STEPS) tests/count_kernels tests/check_engines tests/hopper_window tests/emu_ldmatrix)
 .PHONY: check
 check: $(MODE_PROGRAMS)
 	@B=$(B) REWRITE=$(REWRITE) CXX=$(call quote,$(MODES_CXX)) tests/run.pl tests/check_steps.sh

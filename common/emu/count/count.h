@@ -45,6 +45,7 @@ typedef struct emu_counts {
 
 /* Adds one request: n lanes' accesses by one instruction. */
 void emu_count_request(emu_counts *counts, emu_worker *w, const emu_touch *const touch[], int n);
+void emu_count_name_array(uintptr_t address, char *name, size_t room); /* of global memory, as the reader knows it */
 unsigned emu_sectors(const emu_touch *const touch[], int n);
 unsigned emu_wavefronts(const emu_touch *const touch[], int n); /* in shared memory addresses are offsets into the arena */
 
@@ -74,6 +75,7 @@ void emu_count_engines_begin_block(void);
 void emu_count_engines_forget(void);
 void emu_count_engines_print(double flops); /* of the problem; 0: unknown */
 emu_engine_sums emu_count_engines_sums(void);
+int emu_count_engines_rows(emu_instruction *rows, int room); /* what copies add to global memory; of how many lines */
 
 void emu_count_global(const void *address, size_t bytes, bool writes); /* count_launch.c: into the totals, by nobody's request */
 void emu_count_source_text(const char *file, int line, char *text, size_t room);

@@ -13,6 +13,7 @@ typedef struct engine_row {
   emu_site where;
   engine_work work;
   uint64_t times, shared_bytes, global_bytes, products; /* products: multiply-adds */
+  char added_to[32];                                    /* the array, of a copy out that adds; else "" */
 } engine_row;
 
 static engine_row rows[MOST];
@@ -44,11 +45,16 @@ static engine_row *row_of(emu_site where, engine_work work) {
   return &rows[count++];
 }
 
-static void add(emu_site where, engine_work work, uint64_t times, uint64_t shared, uint64_t global, uint64_t products) {
+static void add_to(const char *array, emu_site where, engine_work work, uint64_t times, uint64_t shared, uint64_t global, uint64_t products) {
   pthread_mutex_lock(&lock);
   engine_row *r = row_of(where, work);
   r->times += times, r->shared_bytes += shared, r->global_bytes += global, r->products += products;
+  if (r->added_to[0] == '\0') snprintf(r->added_to, sizeof r->added_to, "%s", array);
   pthread_mutex_unlock(&lock);
+}
+
+static void add(emu_site where, engine_work work, uint64_t times, uint64_t shared, uint64_t global, uint64_t products) {
+  add_to("", where, work, times, shared, global, products);
 }
 
 void emu_count_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, uint32_t mbarrier, bool engine, emu_site where) {
@@ -72,7 +78,12 @@ void emu_count_store_issued(uint32_t shared, uint32_t bytes, emu_site where, uns
 }
 
 void emu_count_bulk_global(const void *address, size_t bytes, emu_access_kind kind, emu_site where) {
-  if (kind == EMU_ATOMIC) return; /* bytes are those of loads and stores: what a copy adds is not among them */
+  if (kind == EMU_ATOMIC) { /* bytes are those of loads and stores: what a copy adds is not among them */
+    char array[32];
+    emu_count_name_array((uintptr_t)address, array, sizeof array);
+    add_to(array, where, COPY_OUT, 0, 0, bytes, 0);
+    return;
+  }
   emu_count_global(address, bytes, kind == EMU_WRITE);
   add(where, kind == EMU_WRITE ? COPY_OUT : COPY_IN, 0, 0, bytes, 0);
 }
@@ -93,6 +104,21 @@ void emu_count_engines_begin_block(void) { due_count = 0; }
 
 void emu_count_engines_forget(void) { count = 0, wgmmas = on_their_way = 0; }
 
+/* Sums that copies add to global memory, as the atomics that they are: a request is a copy, of one lane. */
+int emu_count_engines_rows(emu_instruction *rows_of_adds, int room) {
+  int n = 0;
+  for (int i = 0; i < count && n < room; i++) {
+    const engine_row *r = &rows[i];
+    if (r->added_to[0] == '\0') continue;
+    rows_of_adds[n] = (emu_instruction){.kind = EMU_ATOMIC, .space = EMU_GLOBAL, .file = r->where.file, .line = r->where.line};
+    rows_of_adds[n].bytes = (uint32_t)(r->shared_bytes / r->times);
+    rows_of_adds[n].requests = rows_of_adds[n].lanes = r->times;
+    rows_of_adds[n].sectors = (r->global_bytes + 31) / 32;
+    memcpy(rows_of_adds[n++].array, r->added_to, sizeof r->added_to);
+  }
+  return n;
+}
+
 emu_engine_sums emu_count_engines_sums(void) {
   emu_engine_sums sums = {.wgmmas = wgmmas, .on_their_way = on_their_way};
   for (int i = 0; i < count; i++) {
@@ -112,6 +138,9 @@ void emu_count_engines_print(double flops) {
     const double times = (double)r->times;
     if (r->work == PRODUCT || r->work == WARP_PRODUCT)
       printf("    the tensor cores: %.0f %s, %.4g million multiply-adds\n", times, r->work == PRODUCT ? "wgmma" : "mma", (double)r->products / 1e6);
+    else if (r->added_to[0] != '\0')
+      printf("    the copy engine: %.0f sums, %.1f kB out of shared memory, %.1f kB added to %s (atomic)\n", times, (double)r->shared_bytes / 1e3,
+             (double)r->global_bytes / 1e3, r->added_to);
     else
       printf("    the copy engine: %.0f copies, %.1f kB %s shared memory, %.1f kB %s memory%s\n", times, (double)r->shared_bytes / 1e3,
              r->work == COPY_IN ? "into" : "out of", (double)r->global_bytes / 1e3, r->work == COPY_IN ? "from" : "into",

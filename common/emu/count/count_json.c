@@ -38,7 +38,8 @@ void emu_count_json(const emu_counted *launch) {
   if (json == NULL) return;
   const emu_counts *c = &launch->counts;
   emu_instruction *rows = emu_take(EMU_INSTRUCTIONS, sizeof *rows, "the rows of a listing");
-  const int n = emu_count_rows(launch, rows, EMU_INSTRUCTIONS);
+  int n = emu_count_rows(launch, rows, EMU_INSTRUCTIONS);
+  n += emu_count_engines_rows(rows + n, EMU_INSTRUCTIONS - n);
   fprintf(file, "%s\n{\"kernel\": ", objects++ ? "," : "");
   put_string(launch->name);
   fputs(", \"of\": ", file);

@@ -59,16 +59,20 @@ static unsigned elements(const emu_touch *const touch[], int n) {
   return count;
 }
 
+void emu_count_name_array(uintptr_t address, char *name, size_t room) {
+  snprintf(name, room, "global");
+  const emu_shadow *s = emu_shadow_at(address);
+  if (s == NULL || !s->marked) return;
+  char place[200];
+  emu_arrays_describe(s, address - s->start, place, sizeof place);
+  place[strcspn(place, ",")] = '\0';
+  snprintf(name, room, "%.31s", place);
+}
+
 /* What the reader knows the place as. */
 static void name_array(emu_worker *w, const emu_touch *t, char *name, size_t room) {
-  snprintf(name, room, "%s", t->space == EMU_CONSTANT ? "constant" : t->space == EMU_SHARED ? "shared" : "global");
-  const emu_shadow *s = t->space == EMU_GLOBAL ? emu_shadow_at(t->address) : NULL;
-  if (s != NULL && s->marked) {
-    char place[200];
-    emu_arrays_describe(s, t->address - s->start, place, sizeof place);
-    place[strcspn(place, ",")] = '\0';
-    snprintf(name, room, "%.31s", place);
-  }
+  snprintf(name, room, "%s", t->space == EMU_CONSTANT ? "constant" : "shared");
+  if (t->space == EMU_GLOBAL) emu_count_name_array(t->address, name, room);
   if (t->space != EMU_SHARED) return;
   emu_launch *launch = w->launch;
   pthread_mutex_lock(&launch->lock);
