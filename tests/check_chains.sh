@@ -56,7 +56,7 @@ defect narrow_stage $kernel 's/ptx_wgmma_wait<1>\(\);(?=\s*if \(first_lane\) ptx
 defect narrow_fence $kernel 's/(put_rows.*\n\s*)ptx_fence_proxy_async\(\);/$1/' proxy '' '07e: no fence between narrow rows and the next products' $block
 defect narrow_rows $kernel 's/ptx_mbarrier_wait\(at.w.rows.empty.*//' "$race" '' '07e: narrow rows over those that windows still read' $block
 defect narrow_zeros $kernel 's/\*\(uint4 \*\)\(shared \+ \(t.chunks.*/(void)i;/' uninitialised '' '07e: nothing beside the rows' $block
-defect narrow_back walk.cuh@$kernel 's/(put_results<N, false, false, KIND>\(sum\[0\], c, f, pixels\);\s*)ptx_wgmma_wait<0>\(\);/$1/' "$race" '' '07e: rows given back while they are multiplied' $block
+defect narrow_back walk.cuh@$kernel 's/(put_over<N, false, false, KIND>\(sum\[0\], c, f, pixels\);\s*)ptx_wgmma_wait<0>\(\);/$1/' "$race" '' '07e: rows given back while they are multiplied' $block
 defect between_pixels walk.cuh@$kernel 's/ptx_mbarrier_wait\(at.pixels.empty.*//' "$race" '' '07e: pixels over those that the last layer still reads' $block
 defect between_box walk.cuh@$kernel 's/ptx_bulk_wait_read<1>\(\);//' "$race" '' '07e: a residual over results that still leave' $block
 defect narrow_padding rows.cuh@$kernel 's/= pair & \(\(/= pair & (0xffffffffu | (/' result '' '07e: bias beside the image, where the next layer has padding' $block
