@@ -290,7 +290,23 @@ static cudaError_t run(const struct test *t, bool wrong) {
   return cudaDeviceSynchronize();
 }
 
+/* Copies by the host: inside of marked arrays, then one word too many from the one and to the other. */
+static void copies() {
+  enum { BYTES = 100 };
+  float *x = nullptr;
+  cudaMalloc(&x, 4096);
+  emu_mark_array(x, BYTES, "x"), emu_mark_array(x + 512, BYTES + 4, "y");
+  cudaMemset(x, 0, 4096);
+  ok(cudaMemcpy(x + 512, x, BYTES, cudaMemcpyDeviceToDevice) == cudaSuccess && cudaMemcpyToSymbol(filter, x, BYTES, 0, cudaMemcpyDeviceToDevice) == cudaSuccess,
+     "a whole array");
+  ok(cudaMemcpyAsync(x + 512, x + 1, BYTES, cudaMemcpyDefault) == cudaErrorInvalidValue, "from behind its end");
+  ok(cudaMemcpy(x, x + 512, BYTES + 4, cudaMemcpyDeviceToDevice) == cudaErrorInvalidValue, "to behind its end");
+  ok(cudaMemcpyToSymbolAsync(filter, x + 5, BYTES, 0, cudaMemcpyDeviceToDevice) == cudaErrorInvalidValue, "to a variable");
+  ok(cudaMemcpyFromSymbol(x + 520, filter, BYTES, 0, cudaMemcpyDeviceToDevice) == cudaErrorInvalidValue, "from one");
+}
+
 int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "copies") == 0) copies();
   for (const struct test &t : tests)
     if (argc > 1 ? strcmp(argv[1], t.name) == 0 : true) ok(run(&t, argc > 1) == cudaSuccess, "%s", t.name);
   return done_testing();

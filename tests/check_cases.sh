@@ -43,6 +43,13 @@ report parts out-of-bounds '% (WRONG ? 33 : 32)];' 'shared float [] dynamic, byt
 report vector_tail out-of-bounds '4096 / 4 - 63' 'allocation 1, byte 16384 (its end is at 16384), 16-byte write'
 report freed out-of-bounds 'DEFECT(freed)' 'write'
 report pinned uninitialised 'DEFECT(pinned)' 'allocation 1, byte 0'
+$program copies >"$log" 2>&1
+ok $? 'copies that leave an array are errors'
+for text in 'cudaMemcpy: 100 bytes from x, byte 4: expected at most 96' 'cudaMemcpy: 104 bytes to x, byte 0: expected at most 100' \
+  'cudaMemcpyToSymbol: 100 bytes from x, byte 20: expected at most 80' 'cudaMemcpyFromSymbol: 100 bytes to y, byte 32: expected at most 72'; do
+  grep -qF "emulator: $text" "$log"
+  ok $? "... and are told: $text"
+done
 for case in atomics_early global_sum_early; do
   for seed in 1 2 3 4 5; do EMU_SEED=$seed $program $case 2>&1 | grep -q '^emulator check: race: ' || break; done
   ok $? "$case: in other orders, too"

@@ -103,9 +103,31 @@ static void test_clusters() {
   cudaFree(p);
 }
 
+static __constant__ float taps[16];
+
+/* A copy that begins in device memory and goes too far. */
+static void expect_refused_copy(cudaError_t (*copy)(int *), const char *what, const char *words) {
+  int *p = scratch();
+  capture_begin();
+  const cudaError_t error = copy(p), left = cudaGetLastError();
+  ok(mentions(capture_end(), 1, &words) && error == cudaErrorInvalidValue && left == error, "%s: %s", what, words);
+  cudaDeviceReset();
+}
+
+static void test_copies() {
+  expect_refused_copy([](int *p) { return cudaMemcpyToSymbol(taps, p + 4090, 32, 0, cudaMemcpyDeviceToDevice); }, "a variable, from behind the end",
+                      "cudaMemcpyToSymbol: 32 bytes from allocation ");
+  expect_refused_copy([](int *p) { return cudaMemcpyFromSymbol(p + 4090, taps, 32, 0, cudaMemcpyDefault); }, "a variable, to behind the end",
+                      ", byte 16360: expected at most 24");
+  expect_refused_copy([](int *p) { return cudaMemcpyToSymbol(taps, p, 64, 4, cudaMemcpyDeviceToDevice); }, "more than a variable has",
+                      "cudaMemcpyToSymbol: 64 bytes from byte 4 of a variable on: it has 64");
+  expect_refused_copy([](int *p) { return cudaMemcpy(p, p + 1, 4096 * sizeof *p, cudaMemcpyDeviceToDevice); }, "a copy", ", byte 4: expected at most 16380");
+}
+
 int main() {
   test_bounds();
   test_launcher();
   test_clusters();
+  test_copies();
   return done_testing();
 }

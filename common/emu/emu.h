@@ -224,7 +224,8 @@ __attribute__((noreturn, format(printf, 1, 2))) void emu_fail(const char *format
 __attribute__((noreturn, format(printf, 1, 2))) void emu_illegal(const char *format, ...); /* what a GPU calls an illegal instruction */
 
 /* cudaMemcpyTo/FromSymbol and cudaGetSymbolAddress, with the symbol's size. */
-cudaError_t emu_symbol_copy(void *symbol, size_t symbol_bytes, void *data, size_t bytes, size_t offset, int to_symbol, cudaStream_t stream);
+cudaError_t emu_symbol_copy(void *symbol, size_t symbol_bytes, void *data, size_t bytes, size_t offset, int to_symbol, enum cudaMemcpyKind kind,
+                            cudaStream_t stream);
 cudaError_t emu_symbol_address(void **pointer, const void *symbol, size_t symbol_bytes);
 
 #ifdef __cplusplus

@@ -108,6 +108,7 @@ void emu_shadow_set(emu_shadow *s, size_t offset, size_t bytes, uint8_t clear, u
 /* check_arrays.c */
 void emu_arrays_mark(const void *start, size_t bytes, const char *name);
 void emu_arrays_unmark(const void *start, size_t bytes); /* its contents count as unwritten */
+bool emu_arrays_leave(const void *start, size_t bytes, char *text, size_t room);
 void emu_arrays_forget(const emu_shadow *s);
 void emu_arrays_describe(const emu_shadow *s, size_t offset, char *text, size_t room); /* "x, byte 12" */
 

@@ -60,6 +60,19 @@ static void describe(char *text, size_t size, const char *name, size_t bytes, pt
   else snprintf(text, size, "%s, byte %td", name, offset);
 }
 
+bool emu_arrays_leave(const void *pointer, size_t bytes, char *text, size_t size) {
+  const uintptr_t start = (uintptr_t)pointer;
+  bool leaves = false;
+  pthread_mutex_lock(&lock);
+  for (size_t i = 0; i < count && !leaves; i++) {
+    const size_t at = start - arrays[i].start;
+    leaves = at < arrays[i].bytes && bytes > arrays[i].bytes - at;
+    if (leaves) snprintf(text, size, "%s, byte %zu: expected at most %zu", arrays[i].name, at, arrays[i].bytes - at);
+  }
+  pthread_mutex_unlock(&lock);
+  return leaves;
+}
+
 void emu_arrays_describe(const emu_shadow *s, size_t offset, char *text, size_t size) {
   const uintptr_t at = s->start + offset;
   const array *nearest = NULL;

@@ -280,6 +280,7 @@ static const emu_tool checker = {
     .freed = emu_shadow_freed,
     .copied = emu_shadow_copied,
     .mark_array = emu_arrays_mark,
+    .leaves_array = emu_arrays_leave,
     .mark_uninitialised = emu_arrays_unmark,
     .mbarrier_init = emu_engines_mbarrier_init,
     .mbarrier_arrive = emu_engines_mbarrier_arrive,

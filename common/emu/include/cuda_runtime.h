@@ -135,15 +135,16 @@ template <typename... P> cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocess
 template <typename T>
 cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *src, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
   if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost) return cudaErrorInvalidMemcpyDirection;
-  return emu_symbol_copy((void *)&symbol, sizeof symbol, (void *)src, bytes, offset, 1, nullptr);
+  return emu_symbol_copy((void *)&symbol, sizeof symbol, (void *)src, bytes, offset, 1, kind, nullptr);
 }
 template <typename T>
 cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *src, size_t bytes, size_t offset, cudaMemcpyKind kind, cudaStream_t stream = nullptr) {
   if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost) return cudaErrorInvalidMemcpyDirection;
-  return emu_symbol_copy((void *)&symbol, sizeof symbol, (void *)src, bytes, offset, 1, stream);
+  return emu_symbol_copy((void *)&symbol, sizeof symbol, (void *)src, bytes, offset, 1, kind, stream);
 }
-template <typename T> cudaError_t cudaMemcpyFromSymbol(void *dst, const T &symbol, size_t bytes, size_t offset = 0, cudaMemcpyKind = cudaMemcpyDeviceToHost) {
-  return emu_symbol_copy((void *)&symbol, sizeof symbol, dst, bytes, offset, 0, nullptr);
+template <typename T>
+cudaError_t cudaMemcpyFromSymbol(void *dst, const T &symbol, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
+  return emu_symbol_copy((void *)&symbol, sizeof symbol, dst, bytes, offset, 0, kind, nullptr);
 }
 template <typename T> cudaError_t cudaGetSymbolAddress(void **pointer, const T &symbol) {
   return emu_symbol_address(pointer, (const void *)&symbol, sizeof symbol);

@@ -186,19 +186,39 @@ cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned int flags) {
   return cudaMallocHost(pointer, bytes);
 }
 
+/* Device memory from there on, so many bytes: in one allocation; where that is marked, in one array of it. If it begins in one and goes too far, a line says so. */
+static bool is_inside(const void *start, size_t bytes, const char *call, bool reads) {
+  char text[160] = "";
+  const bool inside = emu_is_device(start, bytes),
+             leaves = emu_the_tool != NULL && emu_the_tool->leaves_array != NULL && emu_the_tool->leaves_array(start, bytes, text, sizeof text);
+  if (inside && !leaves) return true;
+  if (!leaves && emu_is_device(start, 1)) {
+    pthread_mutex_lock(&lock);
+    const allocation *a = &table[upper_bound(start) - 1];
+    const size_t at = (size_t)((const unsigned char *)start - a->start);
+    snprintf(text, sizeof text, "allocation %llu, byte %zu: expected at most %zu", (unsigned long long)a->serial, at, a->bytes - at);
+    pthread_mutex_unlock(&lock);
+  }
+  if (text[0] != '\0') fprintf(stderr, "emulator: %s: %zu bytes %s %s\n", call, bytes, reads ? "from" : "to", text);
+  return false;
+}
+
 /* The side that the kind calls the device's has to be. */
 static cudaError_t check_copy(const void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind) {
   if ((unsigned)kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
   if (bytes == 0) return cudaSuccess;
   if (dst == NULL || src == NULL) return cudaErrorInvalidValue;
-  if ((kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice) && !emu_is_device(dst, bytes)) return cudaErrorInvalidValue;
-  if ((kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice) && !emu_is_device(src, bytes)) return cudaErrorInvalidValue;
+  if (kind == cudaMemcpyDefault && emu_is_device(dst, 1) && emu_is_device(src, 1)) kind = cudaMemcpyDeviceToDevice;
+  if (kind == cudaMemcpyDeviceToDevice && !(is_inside(dst, bytes, "cudaMemcpy", false) && is_inside(src, bytes, "cudaMemcpy", true)))
+    return cudaErrorInvalidValue;
+  if (kind == cudaMemcpyHostToDevice && !emu_is_device(dst, bytes)) return cudaErrorInvalidValue;
+  if (kind == cudaMemcpyDeviceToHost && !emu_is_device(src, bytes)) return cudaErrorInvalidValue;
   return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream) {
   EMU_TRY(emu_sticky());
-  EMU_TRY(check_copy(dst, src, bytes, kind));
+  EMU_TRY(emu_error(check_copy(dst, src, bytes, kind)));
   const emu_work work = {.type = cudaGraphNodeTypeMemcpy, .dst = dst, .src = src, .bytes = bytes};
   return emu_error(emu_enqueue(stream, &work));
 }
@@ -251,9 +271,17 @@ cudaError_t emu_symbol_address(void **pointer, const void *symbol, size_t symbol
   return cudaSuccess;
 }
 
-cudaError_t emu_symbol_copy(void *symbol, size_t symbol_bytes, void *data, size_t bytes, size_t offset, int to_symbol, cudaStream_t stream) {
+cudaError_t emu_symbol_copy(void *symbol, size_t symbol_bytes, void *data, size_t bytes, size_t offset, int to_symbol, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  const char *const call = to_symbol ? "cudaMemcpyToSymbol" : "cudaMemcpyFromSymbol";
   EMU_TRY(emu_sticky());
-  if (data == NULL || offset > symbol_bytes || bytes > symbol_bytes - offset) return emu_error(cudaErrorInvalidValue);
+  if (data == NULL) return emu_error(cudaErrorInvalidValue);
+  if (offset > symbol_bytes || bytes > symbol_bytes - offset) {
+    fprintf(stderr, "emulator: %s: %zu bytes from byte %zu of a variable on: it has %zu\n", call, bytes, offset, symbol_bytes);
+    return emu_error(cudaErrorInvalidValue);
+  }
+  const bool device = kind == cudaMemcpyDeviceToDevice || (kind == cudaMemcpyDefault && emu_is_device(data, 1));
+  if (device && !is_inside(data, bytes, call, to_symbol)) return emu_error(cudaErrorInvalidValue);
   unsigned char *part = (unsigned char *)symbol + offset;
   const emu_work work = {.type = cudaGraphNodeTypeMemcpy, .dst = to_symbol ? (void *)part : data, .src = to_symbol ? data : (void *)part, .bytes = bytes};
   return emu_error(emu_enqueue(stream, &work));

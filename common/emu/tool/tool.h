@@ -57,6 +57,8 @@ typedef struct emu_tool {
   bool (*allocated)(void *start, size_t bytes, uint64_t serial, bool pinned);
   void (*freed)(void *start);
   void (*copied)(void *dst, const void *src, size_t bytes);
+  bool (*leaves_array)(const void *start, size_t bytes, char *text,
+                       size_t room); /* begins in a marked array and ends behind it; then text says which, and where */
   void (*mark_array)(const void *start, size_t bytes, const char *name);
   void (*variable)(void *start, size_t bytes, const char *name); /* a __device__ variable, before the first launch */
   void (*mark_uninitialised)(const void *start, size_t bytes);
