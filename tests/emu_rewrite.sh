@@ -167,13 +167,41 @@ void run(float *p) { k<float, 8><<<1, 1>>>(p); }
 END
 "$REWRITE" "$dir/shared.cu" "$dir/shared.cpp" && ${CXX:-g++} -std=c++20 -Wall -Wextra -Werror -Icommon/emu/include -I. -fsyntax-only "$dir/shared.cpp"
 ok $? "all forms of __shared__ keep type, size and line, and compile without a warning"
+cat > "$dir/shared.cu" <<'END'
+#include <cuda_runtime.h>
+#define TILE(type, name, n, m) __shared__ type name[n][m]
+#define WITH_END(type, name) \
+  __shared__ type name;
+__global__ void k(float *p) {
+  __shared__ __align__(16) float a[3][N], b[2], c;
+  __shared__ struct {
+    int first;
+    alignas(16) float more[4];
+  } both, twice[2];
+  __shared__ union __align__(32) named { int i; float f; } either;
+  __shared__ named another;
+  TILE(float, tile, 4, N);
+  TILE(int, other, 2, 2);
+  WITH_END(float, last)
+  static_assert(sizeof(a) == 12 * N && sizeof(b) == 8 && sizeof(c) == 4 && sizeof(both) == 32 && sizeof(twice) == 64 && sizeof(either) == 32);
+  static_assert(sizeof(tile) == 16 * N && sizeof(other) == 16 && __LINE__ == 17, "lines keep their numbers");
+  a[0][0] = b[0] = c = both.more[1] = either.f = tile[0][0] = last = 1;
+  p[0] = a[0][0] + b[0] + c + both.first + twice[1].first + another.i + other[0][0];
+  p[1] = emu_site_tile.name[0] == 't' && emu_site_other.name[0] == 'o' && emu_site_both.bytes == 32;
+}
+END
+"$REWRITE" "$dir/shared.cu" "$dir/shared.cpp" && ${CXX:-g++} -std=c++20 -DN=5 -Wall -Wextra -Werror -Icommon/emu/include -I. -fsyntax-only "$dir/shared.cpp"
+ok $? "several variables, structs that are defined there, and macros, with and without their ;"
 
 # ---- what it refuses ----
 
-fails 'in.cu:2: a second variable after __shared__, expected one declaration for each' "two declarators" <<'END'
+fails 'in.cu:2: a second variable behind a pointer after __shared__, expected one declaration for each' "two pointers" <<'END'
 void k() {
-  __shared__ float a[2], b[2];
+  __shared__ float *a[2], *b[2];
 }
+END
+fails 'in.cu:1: a __shared__ declaration that does not end, expected __shared__ type name[sizes];' "no end" <<'END'
+void k() { __shared__ float a[2] }
 END
 fails 'in.cu:1: a __shared__ variable with a value, expected none: threads have to write it' "an initial value" <<'END'
 void k() { __shared__ int n = 0; }

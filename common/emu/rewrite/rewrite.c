@@ -2,7 +2,7 @@
  *
  *   kernel<A, B><<<grid, block, shared, stream>>>(args)     emu_configure("kernel<A, B>", kernel<A, B>, grid, block, shared, stream)(args)
  *   __shared__ float tile[16][17];                          a reference into the block's shared memory (emu_shared in emu.h)
- *   extern __shared__ float all[];                          a pointer to its dynamic part
+ *   extern __shared__ float all[];                          a pointer to its dynamic part (both rewrite_shared.c)
  *   __launch_bounds__(N) k(int i) {                         as it is, and behind the brace what makes N known (rewrite_bounds.c)
  *   __device__ int count;                                   as it is, and behind it what makes it known (rewrite_variables.c)
  *   #pragma unroll                                          nothing: the host compiler warns of it
@@ -125,132 +125,6 @@ static void rewrite_launch(const token_list *list, size_t launch) {
   free(name.bytes);
 }
 
-/* ---- __shared__ type name[sizes]; ---- */
-
-static const char *const storage[] = {"__shared__", "extern", "static", "__device__", "volatile", "const", NULL};
-static const char *const alignment[] = {"alignas", "__align__", NULL};
-
-/* The first token of the declaration that has __shared__ at i. */
-static size_t declaration_start(const token_list *list, size_t i) {
-  static const char *const before[] = {";", "{", "}", ":", NULL};
-  while (i > 0 && !is_any(list, i - 1, before) && list->at[i - 1].kind != DIRECTIVE) {
-    if (is_any(list, i - 1, storage)) {
-      i--;
-    } else if (is(list, i - 1, ")")) {
-      size_t open = i - 1;
-      for (int depth = 0; open > 0; open--) {
-        depth += is(list, open, ")") - is(list, open, "(");
-        if (depth == 0) break;
-      }
-      if (open == 0 || !is_any(list, open - 1, alignment)) break;
-      i = open - 1;
-    } else {
-      break;
-    }
-  }
-  if (i > 0 && !is_any(list, i - 1, before) && list->at[i - 1].kind != DIRECTIVE)
-    fail_at(list->at[i].start, "__shared__ in the middle of a declaration, expected it at its start");
-  return i;
-}
-
-static void rewrite_shared(const token_list *list, size_t shared, bool in_function) {
-  const size_t position = list->at[shared].start;
-  if (!in_function) fail_at(position, "__shared__ outside of a function, expected it inside the kernel that uses it");
-  const size_t first = declaration_start(list, shared);
-  token_list left = {0}; /* without storage and alignment: the type, the name, the sizes */
-  text align = {0};
-  bool dynamic = false;
-  int angle = 0;
-  size_t name = 0, i = first;
-  for (; i < list->count && !is(list, i, ";"); i++) {
-    const token t = list->at[i];
-    if (is_any(list, i, alignment)) {
-      const size_t end = behind_match(list, i + 1);
-      put_string(&align, ", ");
-      put_tokens(&align, list, i + 1, end);
-      i = end - 1;
-      continue;
-    }
-    dynamic |= is(list, i, "extern");
-    if (is(list, i, "extern") || is(list, i, "static") || is(list, i, "__shared__") || is(list, i, "__device__")) continue;
-    if (is(list, i, "<")) angle++;
-    if (is(list, i, ">")) angle--;
-    if (angle == 0 && is(list, i, ",")) fail_at(t.start, "a second variable after __shared__, expected one declaration for each");
-    if (angle == 0 && (is(list, i, "=") || is(list, i, "{"))) fail_at(t.start, "a __shared__ variable with a value, expected none: threads have to write it");
-    if (angle == 0 && (is(list, i, "(") || is(list, i, ")")))
-      fail_at(t.start, "a parenthesis in a __shared__ declaration, expected __shared__ type name[sizes];");
-    if (angle == 0 && is(list, i, "[")) {
-      if (name == 0) name = left.count;
-      const size_t end = behind_match(list, i);
-      for (; i + 1 < end; i++) add_token(&left, list->at[i].kind, list->at[i].start, list->at[i].end);
-    } else if (name != 0) {
-      fail_at(t.start, "something behind the sizes of a __shared__ array, expected ;");
-    }
-    add_token(&left, list->at[i].kind, list->at[i].start, list->at[i].end);
-  }
-  if (name == 0) name = left.count;
-  if (i >= list->count || name < 2 || left.at[name - 1].kind != NAME)
-    fail_at(position, "__shared__ without a type and a name, expected __shared__ type name[sizes];");
-  const bool unsized = is(&left, name, "[") && is(&left, name + 1, "]");
-  if (dynamic && !unsized) fail_at(position, "extern __shared__ with a size or without [], expected extern __shared__ type name[];");
-  if (!dynamic && unsized) fail_at(position, "__shared__ array without a size, expected one, or extern in front");
-
-  text type = {0}, variable = {0}, sizes = {0}, whole = {0}, out = {0};
-  put_tokens(&type, &left, 0, name - 1);
-  put_tokens(&variable, &left, name - 1, name);
-  for (size_t at = name + (dynamic ? 2 : 0); at < left.count;) { /* [n] as [(n)]: a > in it must not end a template's arguments */
-    const size_t end = behind_match(&left, at);
-    put_string(&sizes, "[(");
-    put_tokens(&sizes, &left, at + 1, end - 1);
-    put_string(&sizes, ")]");
-    at = end;
-  }
-  put_tokens(&whole, &left, 0, name - 1);
-  if (name < left.count) put_string(&whole, " ");
-  put_tokens(&whole, &left, name, left.count);
-  if (sizes.bytes == NULL) put_string(&sizes, "");
-  if (align.bytes == NULL) put_string(&align, "");
-  if (whole.bytes == NULL) put_string(&whole, "");
-
-  put_string(&out, "static emu_shared_site emu_site_");
-  put_string(&out, variable.bytes);
-  put_string(&out, " = {");
-  put_quoted(&out, variable.bytes);
-  put_string(&out, ", ");
-  put_quoted(&out, whole.bytes);
-  put_string(&out, ", {__FILE__, __LINE__}, ");
-  if (dynamic) {
-    put_string(&out, "0");
-  } else {
-    put_string(&out, "sizeof(");
-    put_string(&out, type.bytes);
-    put_string(&out, sizes.bytes);
-    put_string(&out, ")");
-  }
-  put_string(&out, ", emu_greatest({alignof(");
-  put_string(&out, type.bytes);
-  put_string(&out, ")");
-  put_string(&out, align.bytes);
-  put_string(&out, "}), 0, 0}; [[maybe_unused]] ");
-  put_string(&out, type.bytes);
-  const bool array = sizes.count > 0;
-  put_string(&out, array ? " (" : " ");
-  put_string(&out, dynamic ? "*const " : "&");
-  put_string(&out, variable.bytes);
-  if (array) put_string(&out, ")");
-  put_string(&out, sizes.bytes);
-  put_string(&out, dynamic ? " = static_cast<" : " = *static_cast<");
-  put_string(&out, type.bytes);
-  put_string(&out, array ? " (*)" : " *");
-  put_string(&out, sizes.bytes);
-  put_string(&out, ">(emu_shared(&emu_site_");
-  put_string(&out, variable.bytes);
-  put_string(&out, "));");
-  for (size_t at = list->at[first].start; at < list->at[i].end; at++) /* as many lines as before */
-    if (source[at] == '\n') put_string(&out, source[at - 1] == '\\' ? "\\\n" : "\n");
-  add_edit(list->at[first].start, list->at[i].end, out.bytes);
-}
-
 /* ---- the whole file ---- */
 
 /* Whether the brace at i opens something that is not a function's body: a namespace or extern "C". */
@@ -283,7 +157,7 @@ void rewrite_list(const token_list *list, bool macro) {
     } else if (list->at[i].kind == LAUNCH) {
       rewrite_launch(list, i);
     } else if (is(list, i, "__shared__")) {
-      rewrite_shared(list, i, function[depth]);
+      rewrite_shared(list, i, function[depth], macro);
     } else if (is(list, i, "__launch_bounds__")) {
       rewrite_bounds(list, i);
     } else if (is(list, i, "__device__") && !function[depth]) {

@@ -1,5 +1,5 @@
-/* What the rewriter's files share: rewrite_scan.c turns a source into tokens, rewrite.c, rewrite_bounds.c and rewrite_variables.c turn tokens
- * into edits of the source. */
+/* What the rewriter's files share: rewrite_scan.c turns a source into tokens, rewrite.c, rewrite_shared.c, rewrite_bounds.c and rewrite_variables.c turn
+ * tokens into edits of the source. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,6 +46,9 @@ size_t behind_match(const token_list *list, size_t i);
 
 /* The first token of the kernel's name, which ends before token `behind`: a::b<C, D>, table[i].kernel, (*pointer). */
 size_t kernel_start(const token_list *list, size_t behind);
+
+/* The declaration that has __shared__ at token i. */
+void rewrite_shared(const token_list *list, size_t i, bool in_function, bool macro);
 
 /* Makes known to the runtime what the __launch_bounds__ at token i says. */
 void rewrite_bounds(const token_list *list, size_t i);
