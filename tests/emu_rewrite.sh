@@ -201,7 +201,7 @@ void k() {
 }
 END
 fails 'in.cu:1: a __shared__ declaration that does not end, expected __shared__ type name[sizes];' "no end" <<'END'
-void k() { __shared__ float a[2] }
+void k() { __shared__ float a[2]
 END
 fails 'in.cu:1: a __shared__ variable with a value, expected none: threads have to write it' "an initial value" <<'END'
 void k() { __shared__ int n = 0; }
@@ -276,17 +276,58 @@ fails 'in.cu:1: a string or character that does not end on its line, expected "'
 const char *s = "abc;
 END
 
+fails 'in.cu:1: inline PTX, which the emulator does not have: expected a function of common/ptx/, which has both' "inline PTX" <<'END'
+__device__ void f(float x) { asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x)); }
+END
+stays "... but where the emulator is known" <<'END'
+#ifndef CUDA_EMULATOR
+__device__ void f(float x) { asm("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x)); }
+#elif __CUDA_ARCH__ >= 900
+#endif
+END
+ok "$(wc -c < "$dir/message")" "... and no warning"
+stays "__CUDA_ARCH__ in a comment /* __CUDA_ARCH__ */ or string is nothing" <<'END'
+const char *s = "__CUDA_ARCH__"; // __CUDA_ARCH__
+END
+ok "$(wc -c < "$dir/message")" "... and no warning"
+stays "__CUDA_ARCH__ stays" <<'END'
+int x;
+#ifdef __CUDA_ARCH__
+#else
+#endif
+#if defined(__CUDA_ARCH__)
+#endif
+END
+[ "$(cat "$dir/message")" = 'in.cu:2: warning: __CUDA_ARCH__ is not defined on the emulator: expected CUDA_EMULATOR beside it, as here the other branch is taken' ]
+ok $? "... with one warning"
+
 # ---- what the compiler has to refuse ----
 
-rewrite <<'END'
+refused() { # message, what it shows; the source on standard input
+  rewrite
+  "${CXX:-g++}" -std=c++20 -Wno-unknown-pragmas -Icommon/emu/include -I. -fsyntax-only "$dir/out.cpp" 2> "$dir/message"
+  [ $? -ne 0 ] && grep -q "$1" "$dir/message"
+  result=$?
+  ok $result "$2"
+  [ $result -eq 0 ] || sed 's/^/#   /' "$dir/message"
+}
+refused 'in.cu:2.*error: .*__cluster_dims__ is not emulated: expected a launch with a cluster size, by launch_kernel()' "__cluster_dims__: an error that says what to use" <<'END'
 #include <cuda_runtime.h>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(64) k(int *p) { p[0] = 1; }
 END
-"${CXX:-g++}" -std=c++20 -Wno-unknown-pragmas -Icommon/emu/include -I. -fsyntax-only "$dir/out.cpp" 2> "$dir/message"
-[ $? -ne 0 ] && grep -q 'in.cu:2.*error: __cluster_dims__ is not emulated: expected a launch with a cluster size, by launch_kernel()' "$dir/message"
-result=$?
-ok $result "__cluster_dims__: an error that says what to use"
-[ $result -eq 0 ] || sed 's/^/#   /' "$dir/message"
+refused 'error: .*a parameter of a kernel is a reference, expected a value or a pointer' "a kernel's parameter that is a reference" <<'END'
+#include <cuda_runtime.h>
+__global__ void k(const int &i, int *p) { p[0] = i; }
+void run(int *p) { k<<<1, 1>>>(5, p); }
+END
+refused 'error: .*cudaLaunchKernel with an address, expected the kernel by its name' "cudaLaunchKernel with a kernel's address" <<'END'
+#include <cuda_runtime.h>
+__global__ void k(int *p) { p[0] = 1; }
+void run(void **arguments) { cudaLaunchKernel((const void *)k, dim3(1), dim3(1), arguments, 0, nullptr); }
+END
+refused 'error: .*cooperative groups are not emulated: expected __syncthreads, __syncwarp and __shfl_sync, or clusters and named barriers of common/ptx/' "cooperative groups" <<'END'
+#include <cooperative_groups.h>
+END
 
 "$REWRITE" "$dir/none.cu" "$dir/none.cpp" 2> /dev/null
 [ $? -eq 1 ]

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/emu/emu.h"
 
@@ -69,9 +70,14 @@ template <typename... P> struct emu_pending_launch {
 };
 
 /* What the rewriter makes of the part up to >>>. A template needs its arguments written out: kernel<float, 16><<<...>>>. */
+template <typename T> constexpr bool emu_is_reference = false;
+template <typename T> constexpr bool emu_is_reference<T &> = true;
+template <typename T> constexpr bool emu_is_reference<T &&> = true;
 template <typename... P>
 emu_pending_launch<P...> emu_configure(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t stream = nullptr,
                                        const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
+  static_assert(!(emu_is_reference<P> || ...),
+                "a parameter of a kernel is a reference, expected a value or a pointer: on a GPU the host's variables are elsewhere");
   return {kernel, {(const void *)kernel, name, {file, line}, grid, block, shared_bytes, stream, nullptr, nullptr, 0, 0, dim3(0, 0, 0)}};
 }
 
@@ -92,6 +98,11 @@ cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void *
   emu_launch_array(emu_configure("cudaLaunchKernel", kernel, grid, block, shared_bytes, stream, file, line), arguments,
                    typename emu_numbers<sizeof...(P)>::list());
   return cudaPeekAtLastError();
+}
+
+template <typename... A> cudaError_t cudaLaunchKernel(const void *, A...) {
+  static_assert(sizeof...(A) > 99, "cudaLaunchKernel with an address, expected the kernel by its name: the emulator takes the types of its parameters from it");
+  return cudaErrorNotSupported;
 }
 
 /* A launch configuration, and the line that passes it on. */

@@ -41,17 +41,29 @@ static inline double rsqrt(double a) { return 1 / sqrt(a); }
 #define __cosf(a) cosf(a)
 #define __tanf(a) tanf(a)
 
+#ifndef __clang__ /* has it */
+#define __builtin_assume(condition) ((void)sizeof((condition) ? 1 : 0))
+#endif
+
 /* Saturating conversions, as the hardware does them; NaN gives 0. */
 static inline int emu_float_to_int(float a) { return a != a ? 0 : a >= 0x1p31f ? 0x7FFFFFFF : a < -0x1p31f ? -0x7FFFFFFF - 1 : (int)a; }
 static inline int __float2int_rn(float a) { return emu_float_to_int(rintf(a)); }
 static inline int __float2int_rz(float a) { return emu_float_to_int(truncf(a)); }
 static inline int __float2int_rd(float a) { return emu_float_to_int(floorf(a)); }
 static inline int __float2int_ru(float a) { return emu_float_to_int(ceilf(a)); }
+static inline unsigned emu_float_to_unsigned(float a) { return !(a > 0) ? 0 : a >= 0x1p32f ? 0xFFFFFFFFu : (unsigned)a; }
+static inline unsigned __float2uint_rn(float a) { return emu_float_to_unsigned(rintf(a)); }
+static inline unsigned __float2uint_rz(float a) { return emu_float_to_unsigned(truncf(a)); }
+static inline unsigned __float2uint_rd(float a) { return emu_float_to_unsigned(floorf(a)); }
+static inline unsigned __float2uint_ru(float a) { return emu_float_to_unsigned(ceilf(a)); }
 static inline float __int2float_rn(int a) { return (float)a; }
 static inline float __uint2float_rn(unsigned a) { return (float)a; }
 
 static inline int __mulhi(int a, int b) { return (int)((int64_t)a * b >> 32); }
 static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
+static inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xFFFFFF) * (b & 0xFFFFFF); }
+static inline unsigned __sad(int a, int b, unsigned c) { return (a > b ? (unsigned)a - (unsigned)b : (unsigned)b - (unsigned)a) + c; }
+static inline unsigned __usad(unsigned a, unsigned b, unsigned c) { return (a > b ? a - b : b - a) + c; }
 static inline int __mul24(int a, int b) { return (int)((unsigned)((a << 8) >> 8) * (unsigned)((b << 8) >> 8)); }
 
 /* min and max of the toolkit: mixed signedness compares as unsigned, mixed precision as double; of a number and NaN the number. */
@@ -71,6 +83,12 @@ EMU_MIN_MAX(unsigned long long, unsigned long long, unsigned long long)
 EMU_MIN_MAX(long long, unsigned long long, unsigned long long)
 EMU_MIN_MAX(unsigned long long, long long, unsigned long long)
 #undef EMU_MIN_MAX
+static inline unsigned umin(unsigned a, unsigned b) { return min(a, b); }
+static inline unsigned umax(unsigned a, unsigned b) { return max(a, b); }
+static inline long long llmin(long long a, long long b) { return min(a, b); }
+static inline long long llmax(long long a, long long b) { return max(a, b); }
+static inline unsigned long long ullmin(unsigned long long a, unsigned long long b) { return min(a, b); }
+static inline unsigned long long ullmax(unsigned long long a, unsigned long long b) { return max(a, b); }
 static inline float min(float a, float b) { return fminf(a, b); }
 static inline float max(float a, float b) { return fmaxf(a, b); }
 static inline double min(double a, double b) { return fmin(a, b); }

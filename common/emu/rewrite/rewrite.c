@@ -6,6 +6,7 @@
  *   __launch_bounds__(N) k(int i) {                         as it is, and behind the brace what makes N known (rewrite_bounds.c)
  *   __device__ int count;                                   as it is, and behind it what makes it known (rewrite_variables.c)
  *   #pragma unroll                                          nothing: the host compiler warns of it
+ *   asm, #ifdef __CUDA_ARCH__                               an error; a warning: but for files that know of CUDA_EMULATOR
  *
  * Comments, strings and other directives stay as they are; the bodies of macros are rewritten like the rest. The output starts with a
  * #line, and every line keeps its number, so that messages and debuggers show the .cu file. What it does not understand is an error
@@ -136,6 +137,7 @@ static bool opens_namespace(const token_list *list, size_t i) {
 
 void rewrite_list(const token_list *list, bool macro) {
   enum { DEEPEST = 256 };
+  static const char *const assembly[] = {"asm", "__asm__", "__asm", NULL};
   bool function[DEEPEST] = {macro}; /* at each depth of braces: inside a function? */
   int depth = 0, saved[DEEPEST], conditionals = 0;
   for (size_t i = 0; i < list->count; i++) {
@@ -156,6 +158,8 @@ void rewrite_list(const token_list *list, bool macro) {
       if (depth > 0) depth--;
     } else if (list->at[i].kind == LAUNCH) {
       rewrite_launch(list, i);
+    } else if (is_any(list, i, assembly) && strstr(source, "CUDA_EMULATOR") == NULL) {
+      fail_at(list->at[i].start, "inline PTX, which the emulator does not have: expected a function of common/ptx/, which has both");
     } else if (is(list, i, "__shared__")) {
       rewrite_shared(list, i, function[depth], macro);
     } else if (is(list, i, "__launch_bounds__")) {

@@ -70,5 +70,7 @@ void put_string(text *t, const char *string);
 void put_tokens(text *t, const token_list *list, size_t first, size_t end); /* [first, end) as one line: where there was space or a comment, one space */
 void put_quoted(text *t, const char *string);                               /* as a string literal */
 
+void warn_at(size_t position, const char *what);
+
 /* Prints file:line: and the message; exit status 2. */
 __attribute__((noreturn, format(printf, 2, 3))) void fail_at(size_t position, const char *format, ...);

@@ -30,10 +30,19 @@ static void *grown(void *array, size_t count, size_t *room, size_t size) {
   return array;
 }
 
-void fail_at(size_t position, const char *format, ...) {
+static void print_place(size_t position) {
   int line = 1;
   for (size_t i = 0; i < position; i++) line += source[i] == '\n';
   fprintf(stderr, "%s:%d: ", path, line);
+}
+
+void warn_at(size_t position, const char *what) {
+  print_place(position);
+  fprintf(stderr, "warning: %s\n", what);
+}
+
+void fail_at(size_t position, const char *format, ...) {
+  print_place(position);
   va_list arguments;
   va_start(arguments, format);
   vfprintf(stderr, format, arguments);
@@ -144,6 +153,13 @@ bool directive_is(size_t i, const char *first, const char *second) {
   return starts(i + strspn(source + i, " \t"), second);
 }
 
+/* Whether a condition asks for the name. */
+static bool asks_for(size_t i, size_t end, const char *name) {
+  if (!directive_is(i, "if", NULL) && !directive_is(i, "ifdef", NULL) && !directive_is(i, "ifndef", NULL) && !directive_is(i, "elif", NULL)) return false;
+  const char *found = strstr(source + i, name);
+  return found != NULL && found < source + end;
+}
+
 /* Bodies of macros are rewritten; pragmas for nvcc alone are blanked out; the rest stays. */
 static void scan_directive(size_t i, size_t end) {
   if (directive_is(i, "define", NULL)) {
@@ -159,6 +175,10 @@ static void scan_directive(size_t i, size_t end) {
       if (source[at] == '\n') put_string(&blank, "\n");
     put_string(&blank, "");
     add_edit(i, end, blank.bytes);
+  } else if (asks_for(i, end, "__CUDA_ARCH__") && strstr(source, "CUDA_EMULATOR") == NULL) {
+    static bool warned;
+    if (!warned) warn_at(i, "__CUDA_ARCH__ is not defined on the emulator: expected CUDA_EMULATOR beside it, as here the other branch is taken");
+    warned = true;
   }
 }
 
