@@ -2,6 +2,7 @@
  * faults, stack overflow. Each check looks at the error that the launch leaves and at the report on stderr. And: a race shows under some
  * seeds, a correct kernel gives the same result under all. */
 #include <cuda_runtime.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -174,12 +175,18 @@ static void expect_fault(void (*f)(int *), int exit_status, const char *what, in
     expect_fault(f, status, what, sizeof words / sizeof words[0], words); \
   } while (0)
 
+static void raise_fault(int nothing) { *(int *)(size_t)(64 + nothing) = 1; } /* of the host */
+
 static void test_faults() {
   EXPECT_FAULT([](int *) { wild_pointer<<<1, 32>>>((int *)64); }, 139, "a wild pointer: kernel, thread and address",
                "illegal access to address 0x54 in wild_pointer", "block (0,0,0), thread (5,0,0)", "launched at tests/emu_failures.cu:");
   EXPECT_FAULT([](int *p) { overflow<<<1, 1>>>(p); }, 139, "a stack overflow says so", "stack overflow", "in overflow");
   EXPECT_FAULT([](int *p) { large_frame<<<1, 64>>>(p); }, 139, "... and where one array reaches past the end", "stack overflow", "EMU_STACK_KB=n gives more",
                "in large_frame");
+  int status = 0;
+  static const char *const words[] = {"illegal access in the host's code, at tests/emu_failures.cu:", "no kernel was running"};
+  const char *report = in_child([](int *p) { fine<<<1, 32>>>(p), raise_fault(p[0]); }, &status);
+  ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV && mentions(report, 2, words), "a fault of the host's code says so");
 #ifdef __x86_64__ /* elsewhere the processor allows both */
   EXPECT_FAULT([](int *p) { divide<<<1, 32>>>(p); }, 136, "an integer division by zero", "integer division by zero in divide");
   EXPECT_FAULT([](int *p) { misaligned<<<1, 1>>>((float *)p); }, 139, "a misaligned float4", "misaligned", "in misaligned");

@@ -127,6 +127,7 @@ static bool enter(void *start, size_t bytes, place where) {
 }
 
 static cudaError_t allocate(void **pointer, size_t bytes, place where) {
+  emu_catch_signals(); /* the host may go wrong before its first launch */
   EMU_TRY(emu_sticky());
   if (pointer == NULL) return emu_error(cudaErrorInvalidValue);
   *pointer = NULL;

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "common/emu/run/hopper.h"
+#include "common/emu/tool/source_line.h"
 #include "common/emu/tool/tool.h"
 #include "common/files/output.h"
 
@@ -126,11 +128,34 @@ void emu_report_deadlock(emu_worker *w) {
   if (lines > MOST_LINES) emu_report_line("and %d more places", lines - MOST_LINES);
 }
 
+/* Where the fault was: a program counter, or NULL. */
+static const void *fault_pc(const ucontext_t *context) {
+#if defined(__x86_64__)
+  return (const void *)context->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+  return (const void *)context->uc_mcontext.pc;
+#else
+  (void)context;
+  return NULL;
+#endif
+}
+
+/* A fault of the host's own code, after a launch: a line that says so, and where, or near what. */
+static void report_host_fault(int number, const siginfo_t *info, const ucontext_t *context) {
+  const char *const pc = fault_pc(context);
+  const void *const behind = pc != NULL ? pc + 1 : NULL; /* a line is looked up as a call's, from behind it */
+  emu_line line = {"?", 0};
+  emu_source_lines(&behind, 1, &line);
+  fprintf(stderr, "emulator: %s in the host's code, at %s:%d: no kernel was running\n", number == SIGFPE ? "integer division by zero" : "illegal access",
+          line.file, line.line);
+  if (number != SIGFPE) fprintf(stderr, "emulator:   of address %p; a function that returns nothing where it should has such an end, too\n", info->si_addr);
+}
+
 /* A fault inside a CUDA thread ends the process: memory may be in any state. Exit status as the shell shows a signal: 128 + its number. */
 static void on_signal(int number, siginfo_t *info, void *context) {
-  (void)context;
   const emu_thread *t = emu_self;
   output_remove_partial();
+  if (t == NULL && info->si_code > 0) report_host_fault(number, info, context);
   if (t == NULL || info->si_code <= 0) { /* host code, or sent by a process: not ours, so once more without us */
     signal(number, SIG_DFL);
     raise(number); /* what was sent does not come again by itself */
