@@ -3,6 +3,7 @@
 #pragma once
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/conv/tensor.h"
 #include "common/exercise/exercise.h"
@@ -41,7 +42,10 @@ static inline cudaError_t record(const conv_problem *p, const conv_buffers *b, s
   if (status) return status;
   status = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
   if (!status) {
-    status = exercise_launch(p, b, stream);
+    conv_problem problem = *p; /* of the host: gone when kernels run */
+    conv_buffers buffers = *b;
+    status = exercise_launch(&problem, &buffers, stream);
+    memset(&problem, 0xFF, sizeof problem), memset(&buffers, 0xFF, sizeof buffers);
     const cudaError_t ended = cudaStreamEndCapture(stream, graph);
     if (!status) status = ended;
   }
