@@ -139,6 +139,13 @@ for e in epilogue residual; do # right with all parts, and wrong without some
 done
 plant pool 'outputs rounded to fp16' 's/#include/#include <cuda_fp16.h>\n#include/; s/__shared__ float tile/__shared__ __half tile/; s/= exists \? (output_of\(.*?\)) : 0;/= __float2half(exists ? $1 : 0.0f);/; s/tile\[2 \* at_p \+ i\]\[2 \* at_q \+ j\]/__half2float(tile[2 * at_p + i][2 * at_q + j])/' 'FAIL  right|wrong'
 planted winograd 'six products by fmaf' 's/sum\[j\] \+= row\[in_w\] \* taps\[s\]/sum[j] = fmaf(row[in_w], taps[s], sum[j])/' 'FAIL  .*multiplications'
+# What only the host has; what is volatile; numbers that are not whole, and more than eight bits of them.
+plant nhwc 'a problem that lies on the host' 's/\(conv_problem p,/(const conv_problem *problem,/; s/(  const int i = )/  const conv_problem p = *problem;\n$1/; s/stream>>>\(\*p,/stream>>>(p,/' 'got -?nan, want'
+plant slices 'added up without atomics, after zeroes, volatile' 's/float \*y = parts .*?;/volatile float *y = parts;/; s/(y\[\(n \* .*?\]) = sum\[i\]\[j\]/$1 = $1 + sum[i][j]/; s/  float sum = 0;\n  for \(int slice = 0.*?\n  y\[i\] = sum;/  y[i] = 0;/; s/\(float \*\)b->workspace/(float *)b->y/; s/(  slice_kernel<<<.*?\n)(  add_slices.*?\n)/$2$1/' 'block-race: slice_kernel, .* y,'
+plant pool 'sums of integers' 's/float sum = 0;/int sum = 0;/' 'FAIL  right on mb1ic3ih32oc4kh3ph1'
+plant pool 'a tile of integers' 's/__shared__ float tile/__shared__ int tile/' 'FAIL  right on mb1ic3ih32oc4kh3ph1'
+plant pool 'inputs of a byte' 's/sum \+= (x\[.*?\]) \* (w\[)/sum += (signed char)$1 * (signed char)$2/' 'FAIL  right on mb1ic3ih32oc4kh3ph1'
+plant pool 'inputs with ten bits' 's/sum \+= (x\[.*?\]) \* (w\[)/sum += __int_as_float(__float_as_int($1) \& ~0x1fff) * $2/' 'FAIL  right on mb1ic3ih32oc4kh3ph1'
 # memcpy and memset in a kernel are accesses like others.
 plant epilogue 'copies that read past the end' 's/#include <cuda_runtime.h>/#include <cuda_runtime.h>\n#include <cstring>/; s/      (for \(int c = 0; c < group_c; c\+\+\) sum)/      float of_w[320];\n      memcpy(of_w, &w[((k * p.R + r) * p.S + s) * group_c], (group_c + 1) * sizeof(float));\n      $1/; s/\* w\[.*?\];/* of_w[c];/' 'out-of-bounds: my_fprop_kernel, .*, w, byte [0-9]+ \(its end is at [0-9]+\), read'
 plant pool 'a tile that memset makes zeros of' 's/(  for \(int i = threadIdx.x; i < ROWS \* COLS; i \+= THREADS\) \{)/  if (threadIdx.x == 0) memset(tile, 0, sizeof tile);\n  __syncthreads();\n$1/; s/    tile\[i \/ COLS\]\[i % COLS\] = exists \? (.*?) : 0;/    if (exists) tile[i \/ COLS][i % COLS] = $1;/' passed
