@@ -14,6 +14,7 @@ EXERCISE_ENV = B=$(call quote,$(B)) REWRITE=$(call quote,$(REWRITE)) COUNT_STEPS
   COMPILE_RUN=$(call quote,$(patsubst $(MODES_CXX),$(CXX),$(call exercise_compile,$(B)))) \
   COMPILE_CHECK=$(call quote,$(call exercise_compile,$(CHECK),$(CHECK_FLAGS) --param tsan-distinguish-volatile=0 -fsanitize=bounds)) \
   COMPILE_COUNT=$(call quote,$(call exercise_compile,$(COUNT),$(COUNT_FLAGS))) \
+  COMPILE_NVCC=$(call quote,$(if $(NVCC),$(NVCC) -ccbin $(CXX) -std=c++20 -I. -gencode arch=compute_90a$(comma)code=sm_90a -cubin)) \
   LINK_PROGRAM=$(call quote,$(QUICK_LINK))
 
 exercise-programs: $(REWRITE) $(LIBRARY) $(GENERATED_HEADERS) $(B)/every_kernel.h.gch $(CHECK)/every_kernel.h.gch $(patsubst %,$(B)/%.o,$(wildcard common/exercise/*.c)) $(COUNT)/01

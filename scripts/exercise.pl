@@ -10,6 +10,8 @@
 #          divisions, multiplications   each that is executed, by the run build with a counter in front of it
 #          barriers, ahead              what threads wait for, by the run build linked with common/exercise/waits.c
 #
+# Where there is nvcc, it has to compile what has passed.
+#
 # usage: exercise.pl EXERCISE [FILE.cu]     exercise.pl --list prints a table of them as Markdown, --goals every goal
 #
 # Environment: what common/exercise.mk sets; SEED=n draws the same random shapes again; LIMIT=n seconds for one program; ONLY=run, check or
@@ -21,7 +23,7 @@ use File::Temp qw(tempdir);
 use FindBin;
 use POSIX ();
 
-require "$FindBin::Bin/exercise_$_.pl" for qw(table count features);
+require "$FindBin::Bin/exercise_$_.pl" for qw(table build count features);
 our (%exercises, @large);
 $| = 1;
 
@@ -85,7 +87,7 @@ $ENV{OMP_WAIT_POLICY} = 'passive'; # two programs at once on few cores: no spinn
 our $folder = tempdir(CLEANUP => 1);
 $SIG{INT} = $SIG{TERM} = sub { exit 130 };
 my ($checks, $failed) = (0, 0);
-my @warnings; # of the compiler, about the reader's file
+our @warnings; # of the compiler, about the reader's file
 
 # ---------------------------------------------------------------- the verdict
 
@@ -113,67 +115,23 @@ sub finish {
 
 sub slurp { my ($path) = @_; open my $in, '<', $path or return ''; local $/; my $text = <$in>; return defined $text ? $text : '' }
 
-# Runs a shell line with arguments. Returns its exit status (128 + n for signal n), stdout and stderr.
+# Runs a shell line with arguments, and with a word to read from stdin. Returns its exit status (128 + n for signal n), stdout and stderr.
+our $word = '';
 sub shell {
     my ($line, @arguments) = @_;
+    pipe my $read, my $write or die "pipe: $!\n";
+    print $write "$word\n";
+    close $write;
     my $pid = fork;
     die "fork: $!\n" unless defined $pid;
     if ($pid == 0) {
+        open STDIN, '<&', $read or die;
         open STDOUT, '>', "$folder/out" or die;
         open STDERR, '>', "$folder/err" or die;
         exec 'sh', '-c', "$line \"\$@\"", 'sh', @arguments or exit 127;
     }
     waitpid $pid, 0;
     return ($? & 127 ? 128 + ($? & 127) : $? >> 8, slurp("$folder/out"), slurp("$folder/err"));
-}
-
-# A counter in front of every division, or multiplication of floats, of an assembly, as far as the compiler has left any: of integers by a constant it knows
-# better ways, as nvcc does. A division spoils the flags; a multiplication keeps them, and so does its counter.
-my %marks = (
-    'x86_64'  => {divisions => qr/^\s*(?:i?div[bwlq]|v?divs[sd])\s/, multiplications => qr/^\s*(?:v?muls[sd]|vfn?m(?:add|sub)\d+s[sd]|(?:call|jmp)\s+fmaf?\b)/},
-    'aarch64' => {divisions => qr/^\s*[sfu]div\s/, multiplications => qr/^\s*fn?m(?:ul|add|sub)\s+[sd]\d/},
-);
-my %counter = (
-    'x86_64'  => join('', map { "\t$_\n" } 'pushq %rax', 'movq exercise_arithmetic(%rip), %rax', 'leaq 1(%rax), %rax', 'movq %rax, exercise_arithmetic(%rip)', 'popq %rax'),
-    'aarch64' => join('', map { "\t$_\n" } 'stp x16, x17, [sp, #-16]!', 'adrp x16, exercise_arithmetic', 'ldr x17, [x16, #:lo12:exercise_arithmetic]', 'add x17, x17, 1',
-        'str x17, [x16, #:lo12:exercise_arithmetic]', 'ldp x16, x17, [sp], #16'),
-);
-my $machine = (POSIX::uname())[4];
-sub arithmetic_counter { my ($what) = @_; return $counter{$machine} && $marks{$machine}{$what} }
-
-# Optimized, but every multiplication by itself.
-sub compile_marked {
-    my ($what) = @_;
-    my $plain = '-O2 -S -fno-tree-vectorize -ffp-contract=off' . ($machine eq 'x86_64' ? ' -mno-red-zone' : '');
-    my ($status, @said) = shell("$ENV{COMPILE_RUN} $plain", "$folder/source.cpp", '-o', "$folder/plain.s");
-    open my $out, '>', "$folder/marked.s" or die;
-    print $out $_ =~ $marks{$machine}{$what} ? $counter{$machine} : '', "$_\n" for split /\n/, slurp("$folder/plain.s");
-    close $out;
-    return $status ? ($status, @said) : shell("$ENV{COMPILE_RUN}", "$folder/marked.s", '-o', "$folder/$what.o");
-}
-
-# Compiles the reader's file for one of the builds. Ends the grading if it cannot be compiled.
-sub build {
-    my ($mode, $main) = @_;
-    my ($status, $out, $err) = shell($ENV{REWRITE}, $file, "$folder/source.cpp");
-    my $compiler = $ENV{ 'COMPILE_' . uc($mode eq 'waits' ? 'run' : $mode) };
-    my $rewritten = $status == 0;
-    ($status, $out, $err) = $compiler ? shell($compiler, "$folder/source.cpp", '-o', "$folder/$mode.o") : compile_marked($mode) if $rewritten;
-    if ($status) {
-        (my $again, $out, $err) = shell("$compiler -w", "$folder/source.cpp", '-o', "$folder/$mode.o") if $compiler && $rewritten; # errors alone
-        my @lines = split /\n/, $err;
-        print "  $_\n" for splice @lines, 0, 20;
-        print '  ... ', scalar @lines, " more lines\n" if @lines;
-        finish("$file does not compile");
-    }
-    @warnings = grep { /^\Q$file\E:\d+:.*warning: / } split /\n/, $err;
-    my @wrapped = $mode eq 'waits' ? ("$ENV{B}/common/exercise/waits.c.o", map { "-Wl,--wrap=$_" } qw(emu_barrier_wait emu_cp_async_wait)) : ();
-    ($status, $out, $err) = shell($ENV{LINK_PROGRAM}, '-o', "$folder/$mode", "$folder/$mode.o", $main, @wrapped, "$ENV{B}/libharness.a", qw(-lm -ldl -lpthread));
-    return "$folder/$mode" if $status == 0;
-    my %missing = map { $_ => 1 } $err =~ /undefined reference to [`']([^'(]+)/g;
-    finish("$file: expected a definition of " . join(', ', sort keys %missing) . ', found none (the exercise\'s file shows it)') if %missing;
-    print $err;
-    finish("$file cannot be linked");
 }
 
 # Runs a program against the clock; '' as the reason if it ended by itself.
@@ -216,18 +174,23 @@ sub outcomes {
     return @of;
 }
 
-# One run of the harness: all of $want shapes right, or the reason why not. Ends the grading if the clock stopped it.
-my (@all_outcomes, $stopped); # whether some shapes were not run
+sub random_bytes { open my $in, '<:raw', '/dev/urandom' or die "/dev/urandom: $!\n"; read $in, my $bytes, 8; return $bytes }
+
+# One run of the harness: all of $want shapes right, or the reason why not. Ends the grading if the clock stopped it. The main program, which alone knows the
+# word, says it again when the harness has returned: $ended is what it returned.
+my (@all_outcomes, $stopped, $ended); # $stopped: some shapes were not run
 sub verify {
     my ($program, $environment, $want, @arguments) = @_;
+    local $word = unpack 'H*', random_bytes();
     my ($status, $out, $err, $late) = run($environment, $program, $name, @{ $row->{options} || [] }, @arguments);
+    ($ended) = $out =~ /^\Q$word\E (\d+)$/m;
     my ($parts) = map { $arguments[ $_ + 1 ] } grep { $arguments[$_] eq '--fuse' } 0 .. $#arguments;
     $parts //= ($row->{options} || [])->[1] // '';
     my @of = outcomes($out);
     push @all_outcomes, map { ["$_->[0] $parts", $_->[1]] } @of;
     finish($late) if $late && !check(0, 'ends in time', $late);
     my ($right) = $out =~ /^(\d+) right, 0 wrong, 0 skipped$/m;
-    return () if $status == 0 && defined $right && $right == $want && $err eq '';
+    return () if $status == 0 && defined $ended && $ended == 0 && defined $right && $right == $want && $err eq '';
     my ($wrong) = $out =~ /right, (\d+) wrong/;
     my @complaint = complaint($err);
     my @first = first_wrong($out);
@@ -292,15 +255,17 @@ sub grade_results {
 # Under the checker a wrong result is news only if it was right before.
 sub grade_memory {
     my ($program) = @_;
-    my @reason;
+    my (@reason, $unfinished);
     my @shuffled = map { [{EMU_SEED => $seed + 1}, @$_] } map { finished(@$_) } [listed_shapes()], [random_shapes(30, $seed + 1)], [1, '--shape', shape($row->{layer})];
     for my $run (@shuffled, $row->{engines} ? [{}, listed_shapes()] : ()) {
         my ($environment, @arguments) = @$run;
         @reason = verify($program, $environment, @arguments, '--exact');
+        $unfinished ||= $reason[0] if !defined $ended;
         @reason = grep { /^(out-of-bounds|uninitialised|race|block-race|misaligned|host-pointer|proxy): |divergent|deadlock|illegal|overflow|is under way/ } @reason if $failed;
         @reason = named_parts($run, @reason);
         last if @reason;
     }
+    return print "  --    the checker could not finish: $unfinished\n" if $failed && !@reason && $unfinished;
     check(!@reason, 'no race, nothing out of bounds or uninitialised, in shuffled orders (the checker)', @reason);
 }
 
@@ -309,6 +274,7 @@ sub grade_memory {
 print "exercise $name: $file\n";
 if ($row->{predict}) {
     grade_predictions(build('run', "$ENV{B}/common/exercise/predict.c.o"));
+    ask_nvcc() if !$failed;
     finish();
 }
 my $main = "$ENV{B}/common/exercise/@{[$row->{program} || 'main']}.c.o";
@@ -316,4 +282,5 @@ grade_results(build('run', $main)) if $only =~ /^(run|)$/;
 grade_memory(build('check', $main)) if $only =~ /^(check|)$/;
 if ($failed) { print "  --    counts: once it is right\n" if !$only }
 elsif ($only =~ /^(count|)$/) { grade_counts(build('count', $main), $main) }
+ask_nvcc() if !$failed && !$only;
 finish();

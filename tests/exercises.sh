@@ -3,6 +3,8 @@
 emulator_only 'exercises are graded by the emulator'
 tools=$(make -s --no-print-directory BACKEND=emu exercise-tools) || { echo "Bail out! make exercise-tools failed"; exit 1; }
 eval "$(tail -n 1 <<<"$tools")" # behind the names of what had to be compiled
+nvcc=$COMPILE_NVCC
+export COMPILE_NVCC= # `make nvcc-check` compiles the sample solutions
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -65,7 +67,7 @@ grade() {
   { read -r exercise && read -r what && read -r reason; } <"$folder/$1.case"
   limit=30
   case $reason in
-    passed) export ONLY= ;;
+    passed | *'could not finish'*) export ONLY= ;;
     *race* | *out-of-bounds* | *uninitialised* | *misaligned* | *deadlock* | *divergent* | *proxy* | *'under way'*) export ONLY=check ;;
     *goal* | 'FAIL  '[^r]*) export ONLY=count ;;
     *) export ONLY=run ;;
@@ -124,6 +126,20 @@ ok "$([ $? -eq 1 ] && [[ $out == *"expected a definition of exercise_launch, fou
 printf '__global__ void kernel() { __shared__ }\n' >"$folder/broken.cu"
 out=$(scripts/exercise.pl nhwc-dgrad "$folder/broken.cu" 2>&1)
 ok "$([ $? -eq 1 ] && [[ $out == *"$folder/broken.cu:1:"*"does not compile" ]] && echo 0 || echo 1)" 'a file that cannot be rewritten is named with its line'
+perl -0pe 's/float sum = 0;/float sum = nothing();/' tests/exercises/nhwc.cu >"$folder/unknown.cu"
+out=$(scripts/exercise.pl nhwc "$folder/unknown.cu" 2>&1)
+ok "$([ $? -eq 1 ] && [[ $out == *"$folder/unknown.cu:19:"*"error: "*"does not compile" && $out != *cc1plus* ]] && echo 0 || echo 1)" 'errors of the file, and nothing of how it was compiled' || diag "$out"
+
+# What only nvcc knows.
+perl -0pe 's/(\n__global__)/\nstatic float product(const float *a, const float *b) { return *a * *b; }\n$1/; s/(sum \+= )(x\[.*?\]) \* (w\[.*?\]);/$1product(&$2, &$3);/' tests/exercises/nhwc.cu >"$folder/host.cu"
+out=$(scripts/exercise.pl nhwc "$folder/host.cu" 2>&1)
+ok "$([ $? -eq 0 ] && [[ $out == *'there is no nvcc here'*'exercise nhwc: passed'* ]] && echo 0 || echo 1)" 'a function that is no __device__ one, without nvcc: passed, and said so'
+if [ -n "$nvcc" ]; then
+  out=$(COMPILE_NVCC=$nvcc scripts/exercise.pl nhwc "$folder/host.cu" 2>&1)
+  ok "$([ $? -eq 1 ] && [[ $out == *'FAIL  nvcc compiles it'*"$folder/host.cu("*'error: calling a __host__ function'*'not yet: 1 of 10'* ]] && echo 0 || echo 1)" '... with nvcc: its error'
+  out=$(COMPILE_NVCC=$nvcc scripts/exercise.pl nhwc tests/exercises/nhwc.cu 2>&1)
+  ok "$([ $? -eq 0 ] && [[ $out != *nvcc* ]] && echo 0 || echo 1)" 'the sample solution, with nvcc: nothing to say'
+fi
 
 # Through make, with a file whose path has a space in it; and a name that make does not know.
 mkdir "$folder/a folder"

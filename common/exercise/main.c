@@ -79,6 +79,7 @@ static cudaError_t launch(const conv_plan *plan, const conv_buffers *b, cudaStre
 }
 
 int main(int argc, char **argv) {
+  const exercise_word word = read_word();
   for (size_t i = 0; argc > 1 && i < sizeof exercises / sizeof *exercises; i++)
     if (strcmp(exercises[i].name, argv[1]) == 0) the = &exercises[i];
   if (!the) {
@@ -106,5 +107,5 @@ int main(int argc, char **argv) {
     printf("%.17g divisions a launch\n%.17g multiplications a launch\n", (double)exercise_arithmetic / each, (double)exercise_arithmetic / each);
   if (exercise_barriers) printf("%.17g barriers a launch\n", (double)exercise_barriers / each);
   if (exercise_waits) printf("%.17g ahead a launch\n", (double)exercise_ahead / (double)exercise_waits);
-  return status;
+  return say_word(&word, status);
 }

@@ -118,6 +118,7 @@ static bool run(const conv_problem *p) {
 }
 
 int main(int argc, char **argv) {
+  const exercise_word word = read_word();
   char error[512] = "";
   conv_suite suite = {0};
   conv_problem one;
@@ -143,5 +144,5 @@ int main(int argc, char **argv) {
     right += run(&p);
   }
   printf("%d right, %d wrong, 0 skipped\n", right, all - right);
-  return right == all ? 0 : 1;
+  return say_word(&word, right == all ? 0 : 1);
 }

@@ -18,6 +18,22 @@ typedef struct exercise_bounds {
 /* Counted where the grader has put a counter in front of every division, or multiplication, of the reader's file. */
 extern uint64_t exercise_arithmetic;
 
+/* The grader's word, from stdin: said again behind the harness's report, with what it returned. The reader's file cannot know it. */
+typedef struct exercise_word {
+  char text[32];
+} exercise_word;
+
+static inline exercise_word read_word(void) {
+  exercise_word w = {""};
+  if (fgets(w.text, sizeof w.text, stdin)) w.text[strcspn(w.text, "\n")] = '\0';
+  return w;
+}
+
+static inline int say_word(const exercise_word *w, int status) {
+  if (w->text[0]) printf("%s %d\n", w->text, status);
+  return status;
+}
+
 static inline cudaError_t count_kernels(cudaGraph_t graph, size_t *kernels) {
   size_t count = 0;
   *kernels = 0;

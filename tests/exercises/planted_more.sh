@@ -146,10 +146,20 @@ plant pool 'sums of integers' 's/float sum = 0;/int sum = 0;/' 'FAIL  right on m
 plant pool 'a tile of integers' 's/__shared__ float tile/__shared__ int tile/' 'FAIL  right on mb1ic3ih32oc4kh3ph1'
 plant pool 'inputs of a byte' 's/sum \+= (x\[.*?\]) \* (w\[)/sum += (signed char)$1 * (signed char)$2/' 'FAIL  right on mb1ic3ih32oc4kh3ph1'
 plant pool 'inputs with ten bits' 's/sum \+= (x\[.*?\]) \* (w\[)/sum += __int_as_float(__float_as_int($1) \& ~0x1fff) * $2/' 'FAIL  right on mb1ic3ih32oc4kh3ph1'
+plant nhwc 'a problem by reference' 's/\(conv_problem p,/(const conv_problem \&p,/' 'a_problem_by_reference.cu:10: a kernel.s parameter is a reference, expected a value'
+plant nhwc 'the last line of a report, printed and left' 's/#include/#include <cstdio>\n#include <unistd.h>\n#include/; s/  const int outputs/  printf("1 right, 0 wrong, 0 skipped\\n");\n  fflush(stdout);\n  _exit(0);\n$&/' 'FAIL  right on mb1ic16ih28oc16kh3ph0'
+plant nhwc 'a division by zero' 's/p.K \/ p.groups\)/p.K \/ (p.groups + p.K))/' 'the checker could not finish: integer division by zero in my_fprop_kernel'
+plant nhwc 'no return' 's/  return cudaGet.*?\n//' 'the checker could not finish: the program ended'
 # memcpy and memset in a kernel are accesses like others.
 plant epilogue 'copies that read past the end' 's/#include <cuda_runtime.h>/#include <cuda_runtime.h>\n#include <cstring>/; s/      (for \(int c = 0; c < group_c; c\+\+\) sum)/      float of_w[320];\n      memcpy(of_w, &w[((k * p.R + r) * p.S + s) * group_c], (group_c + 1) * sizeof(float));\n      $1/; s/\* w\[.*?\];/* of_w[c];/' 'out-of-bounds: my_fprop_kernel, .*, w, byte [0-9]+ \(its end is at [0-9]+\), read'
 plant pool 'a tile that memset makes zeros of' 's/(  for \(int i = threadIdx.x; i < ROWS \* COLS; i \+= THREADS\) \{)/  if (threadIdx.x == 0) memset(tile, 0, sizeof tile);\n  __syncthreads();\n$1/; s/    tile\[i \/ COLS\]\[i % COLS\] = exists \? (.*?) : 0;/    if (exists) tile[i \/ COLS][i % COLS] = $1;/' passed
 plant epilogue 'two launches, every other block each' 's/= blockIdx.x \* THREADS/= (2 * blockIdx.x + odd) * THREADS/; s/finish f, float \*y\)/finish f, float *y, int odd)/; s/  (my_fprop_kernel<<<)\(outputs \+ THREADS - 1\) \/ THREADS(.*?)\);\n/  for (int odd = 0; odd < 2; odd++) $1(outputs + 2 * THREADS - 1) \/ (2 * THREADS)$2, odd);\n/' 'FAIL  stores for each output: 0\.5'
+
+# A kernel in a header beside the file.
+mkdir "$folder/headers"
+perl -0pe 's/cudaError_t exercise_launch.*//s' tests/exercises/banks.cu >"$folder/headers/kernel.cuh"
+{ echo '#include <cuda_runtime.h>'; echo '#include "kernel.cuh"'; perl -0ne 'print /(cudaError_t exercise_launch.*)/s' tests/exercises/banks.cu; } >"$folder/headers/mine.cu"
+add banks 'a kernel in a header beside the file' "$folder/headers/mine.cu" passed
 
 # What a reader is told.
 plant epilogue 'blocks of 2048 threads' 's/THREADS = 256/THREADS = 2048/' 'a block of \(2048,1,1\): expected 1 to 1024 threads'
