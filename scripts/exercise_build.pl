@@ -5,11 +5,12 @@ use POSIX ();
 
 our ($file, $folder, @warnings);
 
-# A counter in front of every division, or multiplication of floats, of an assembly, as far as the compiler has left any: of integers by a constant it knows
-# better ways, as nvcc does. A division spoils the flags; a multiplication keeps them, and so does its counter.
+# A counter in front of every division, or multiplication of floats, or conditional branch, of an assembly, as far as the compiler has left any: of integers by a constant it knows
+# better ways, as nvcc does. A division spoils the flags; the others keep them, and so does the counter.
+my $divides = qr/(?:fmodf?|remainderf?|remquof?|powf?|l?l?div|__u?(?:div|mod|divmod)ti[34])\b/; # calls
 my %marks = (
-    'x86_64'  => {divisions => qr/^\s*(?:i?div[bwlq]|v?divs[sd])\s/, multiplications => qr/^\s*(?:v?muls[sd]|vfn?m(?:add|sub)\d+s[sd]|(?:call|jmp)\s+fmaf?\b)/},
-    'aarch64' => {divisions => qr/^\s*[sfu]div\s/, multiplications => qr/^\s*fn?m(?:ul|add|sub)\s+[sd]\d/},
+    'x86_64'  => {divisions => qr/^\s*(?:(?:i?div[bwlq]|v?divs[sd])\s|(?:call|jmp)\s+$divides)/, multiplications => qr/^\s*(?:v?muls[sd]|vfn?m(?:add|sub)\d+s[sd]|(?:call|jmp)\s+fmaf?\b)/, branches => qr/^\s*j(?!mp)/},
+    'aarch64' => {divisions => qr/^\s*(?:[sfu]div\s|bl?\s+$divides)/, multiplications => qr/^\s*fn?m(?:ul|add|sub)\s+[sd]\d/, branches => qr/^\s*(?:b\.|[ct]bn?z\s)/},
 );
 my %counter = (
     'x86_64'  => join('', map { "\t$_\n" } 'pushq %rax', 'movq exercise_arithmetic(%rip), %rax', 'leaq 1(%rax), %rax', 'movq %rax, exercise_arithmetic(%rip)', 'popq %rax'),

@@ -42,6 +42,7 @@ sub outputs {
     'stores for each output'                     => sub { my ($c, $l, $pass) = @_; $c->{bytes_stored} / $c->{element} / outputs($l, $pass) },
     'threads for each output'                    => sub { my ($c, $l, $pass) = @_; $c->{threads} / outputs($l, $pass) },
     'lanes taking part in a request'             => sub { my ($c) = @_; $c->{lanes} / $c->{requests} },
+    'lanes taking part in a load of pixels'      => sub { my ($c) = @_; ($c->{lanes_of}{ $c->{image} } || 0) / ($c->{requests_of}{ $c->{image} } || 1) },
     'sectors loaded for every 32 products'       => sub { my ($c, $l) = @_; 32 * $c->{load_sectors} / products($l) },
     'sectors stored for every 32 outputs'        => sub { my ($c, $l, $pass) = @_; 32 * $c->{store_sectors} / outputs($l, $pass) },
     'sectors touched for every 32 products'      => sub { my ($c, $l) = @_; 32 * ($c->{load_sectors} + $c->{store_sectors}) / products($l) },
@@ -52,6 +53,7 @@ sub outputs {
     'shared memory wavefronts over those without conflicts' => sub { my ($c) = @_; $c->{shared_wavefronts} / ($c->{shared_fewest} || 1) },
     'divisions for each product'                 => sub { my ($c, $l) = @_; $c->{divisions} / products($l) },
     'multiplications for each product'           => sub { my ($c, $l) = @_; $c->{multiplications} / products($l) },
+    'branches for each product'                  => sub { my ($c, $l) = @_; $c->{branches} / products($l) },
     'barriers of a thread for each stage'        => sub { my ($c, $l) = @_; $c->{barriers} / $c->{threads} / ($l->{ic} / groups($l) * $l->{kh}) },
     'copies on their way behind a wait'          => sub { my ($c) = @_; $c->{ahead} },
     'bytes of a block\'s shared memory'           => sub { my ($c) = @_; $c->{shared_bytes} },
@@ -103,7 +105,10 @@ sub counted {
             my @kinds = $i->{kind} eq 'atomic' ? qw(load store) : $i->{kind}; # an atomic is both
             $sum{$_} += $i->{$_} for qw(requests lanes);
             for my $kind (@kinds) { $sum{"${kind}_$_"} += $i->{$_} for qw(requests sectors) }
-            if ($i->{kind} eq 'load') { $sum{loads_of}{ $i->{array} } += $i->{lanes} * $i->{bytes}, $sum{sectors_of}{ $i->{array} } += $i->{sectors} }
+            if ($i->{kind} eq 'load') {
+                $sum{loads_of}{ $i->{array} } += $i->{lanes} * $i->{bytes};
+                $sum{"${_}_of"}{ $i->{array} } += $i->{$_} for qw(requests lanes sectors);
+            }
         }
         if ($launch->{bytes_loaded} > $most) {
             $most = $launch->{bytes_loaded};
@@ -125,10 +130,11 @@ sub counted_once {
 sub grade_counts {
     my ($program, $main) = @_;
     my %also = map { $_ => 1 } @{ $row->{also} || [] };
-    my ($arithmetic) = grep { $also{$_} } qw(divisions multiplications);
-    my $counter = $arithmetic && arithmetic_counter($arithmetic);
-    my $marked = $counter && build($arithmetic, $main);
-    print "  --    $arithmetic are not counted on this machine: expected x86_64 or aarch64\n" if $arithmetic && !$counter;
+    my %marked; # programs that count one kind of instruction
+    for my $what (grep { $also{$_} } qw(divisions multiplications branches)) {
+        $marked{$what} = arithmetic_counter($what) && build($what, $main);
+        print "  --    $what are not counted on this machine: expected x86_64 or aarch64\n" unless $marked{$what};
+    }
     my ($waits) = grep { $also{$_} } qw(barriers ahead);
     my $waiting = $waits && build('waits', $main);
     my %known; # sums, by layer
@@ -137,7 +143,7 @@ sub grade_counts {
         return $known{shape($layer)} ||= do {
             my ($sum, @instructions) = counted({}, $program, $layer, $name, @{ $row->{options} || [] });
             $sum->{rows} = \@instructions;
-            $sum->{$arithmetic} = $marked ? counted_once($marked, $layer, $arithmetic) : 0 if $arithmetic;
+            $sum->{$_} = $marked{$_} ? counted_once($marked{$_}, $layer, 'marks') : 0 for keys %marked;
             $sum->{$_} = counted_once($waiting, $layer, $_) for grep { $also{$_} } qw(barriers ahead);
             $sum;
         };
@@ -151,11 +157,11 @@ sub grade_counts {
     printf "        the copy engine brings %d bytes into shared memory\n", $_ for grep { $_ } $both[0]{copied_in_bytes};
     printf "        the tensor cores: %d multiply-adds\n", $_ for grep { $_ } $both[0]{tensor_products};
     for my $goal (@{ $row->{goals} }) {
-        my ($what, $relation, $limit, $on) = @$goal;
+        my ($what, $relation, $limit, $on, $which) = @$goal;
         my @of = $on ? $on : @layers;
         my @value = map { $measure{$what}->($sums_of->($_), $_, $row->{pass}) } @of;
         my $good = grep({ $relation eq '>=' ? $_ >= $limit * (1 - 1e-9) : $_ <= $limit * (1 + 1e-9) } @value) == @value;
-        my $where = $on ? ' (on ' . shape($on) . ', where most do not)' : '';
+        my $where = $on ? ' (on ' . shape($on) . ($which ? ", $which" : '') . ')' : '';
         check($good, sprintf '%s: %s, goal %s%s', $what, join(' and ', map { 0 + sprintf $_ < 1000 ? '%.3g' : '%.0f', $_ } @value), goal_text($goal), $where);
     }
 }

@@ -103,8 +103,7 @@ int main(int argc, char **argv) {
   const conv_step step = {.number = the->name, .title = the->title, .kernels = kernels, .kernel_count = 1};
   const int status = step_main(&step, argc - 1, argv + 1);
   const double each = launches ? (double)launches : 1;
-  if (exercise_arithmetic)
-    printf("%.17g divisions a launch\n%.17g multiplications a launch\n", (double)exercise_arithmetic / each, (double)exercise_arithmetic / each);
+  if (exercise_arithmetic) printf("%.17g marks a launch\n", (double)exercise_arithmetic / each);
   if (exercise_barriers) printf("%.17g barriers a launch\n", (double)exercise_barriers / each);
   if (exercise_waits) printf("%.17g ahead a launch\n", (double)exercise_ahead / (double)exercise_waits);
   return say_word(&word, status);

@@ -15,7 +15,7 @@ plant swizzle 'no more than five stages of a tap' 's/first < terms; first \+= BK
 plant ring 'no more than five stages' 's/const int steps = .*?;/const int steps = min(5, p.R * p.S * ((p.C + BK - 1) \/ BK));/' 'FAIL  right on mb1ic64ih8oc64kh3ph1'
 
 # What stands in the padding is fetched from somewhere, and multiplied by zero. Results are right.
-padded='pixels loaded for each product that exists: .*where most do not'
+padded='pixels loaded for each product that exists: .*mostly padding, which needs no load'
 clamped='s/      if \(in_h < 0 \|\| in_h >= p.H \|\| in_w < 0 \|\| in_w >= p.W\) continue;\n/const float there = in_h >= 0 \&\& in_h < p.H \&\& in_w >= 0 \&\& in_w < p.W;\n/; s/\(n \* p.H \+ in_h\) \* p.W \+ in_w\)/(n * p.H + min(max(in_h, 0), p.H - 1)) * p.W + min(max(in_w, 0), p.W - 1))/;'
 plant nhwc 'padding loaded from the nearest pixel' "$clamped s/sum \\+= x/sum += there * x/" "FAIL  $padded"
 plant rearranged 'padding loaded from the nearest pixel' "$clamped s/sum \\+= x/sum += there * x/" "FAIL  $padded"
@@ -150,6 +150,46 @@ plant nhwc 'a problem by reference' 's/\(conv_problem p,/(const conv_problem \&p
 plant nhwc 'the last line of a report, printed and left' 's/#include/#include <cstdio>\n#include <unistd.h>\n#include/; s/  const int outputs/  printf("1 right, 0 wrong, 0 skipped\\n");\n  fflush(stdout);\n  _exit(0);\n$&/' 'FAIL  right on mb1ic16ih28oc16kh3ph0'
 plant nhwc 'a division by zero' 's/p.K \/ p.groups\)/p.K \/ (p.groups + p.K))/' 'the checker could not finish: integer division by zero in my_fprop_kernel'
 plant nhwc 'no return' 's/  return cudaGet.*?\n//' 'the checker could not finish: the program ended'
+# Divisions by other names, and none.
+apart='s/      for \(s \+=.*?c\+\+;\n//s; s/      const int in_h = top/'
+by_hand='{ int t = first + l; c = r = 0; while (t >= p.R * p.S) t -= p.R * p.S, c++; while (t >= p.S) t -= p.S, r++; s = t; }'
+plant no-division 'div()' "$apart"'const div_t of_c = div(first + l, p.R * p.S), of_r = div(of_c.rem, p.S);\n      c = of_c.quot, r = of_r.quot, s = of_r.rem;\n$&/; s/#include/#include <cstdlib>\n#include/' 'FAIL  divisions for each product: 0\.0[67]'
+plant no-division 'fmodf()' "$apart"'const float t = fmodf(first + l, p.R * p.S), u = fmodf(t, p.S);\n      s = (int)u, c = (int)((first + l - t) * per_rs + 0.5f), r = (int)((t - u) * per_s + 0.5f);\n$&/; s/  float sum\[/  const float per_rs = 1.0f \/ (p.R * p.S), per_s = 1.0f \/ p.S;\n$&/' 'FAIL  divisions for each product: 0\.0[67]'
+plant no-division 'divisions of 128 bits' "$apart"'const unsigned __int128 l128 = first + l, rs = p.R * p.S;\n      c = (int)(l128 \/ rs), r = (int)(l128 % rs \/ (unsigned __int128)p.S), s = (int)(l128 % rs % (unsigned __int128)p.S);\n$&/' 'FAIL  divisions for each product: 0\.0'
+plant no-division 'subtraction in a loop' "$apart$by_hand\\n\$&/" 'FAIL  branches for each product: '
+plant no-division 'products with what 1 / S is' "$apart"'const int t = (int)((first + l + 0.5f) * per_rs), u = first + l - t * p.R * p.S;\n      c = t, r = (int)((u + 0.5f) * per_s), s = u - r * p.S;\n$&/; s/  float sum\[/  const float per_rs = 1.0f \/ (p.R * p.S), per_s = 1.0f \/ p.S;\n$&/' passed
+
+# More filters than four; weights that four lanes load, for all.
+plant four-filters 'eight filters a thread' 's/FILTERS = 4/FILTERS = 8/' passed
+cat >"$folder/handed.cu" <<'END'
+#include <cuda_runtime.h>
+#include "common/exercise/exercise.h"
+__global__ void my_fprop_kernel(conv_problem p, const float *x, const float *w, float *y) {
+  const int group_k = p.K / p.groups, group_c = p.C / p.groups, parts = (group_k + 3) / 4, pixels = p.N * p.P * p.Q, each = (pixels + 31) / 32;
+  const int lane = threadIdx.x % 32, warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  if (warp >= each * parts * p.groups) return;
+  const int pixel = warp % each * 32 + lane, part = warp / each % parts, group = warp / each / parts;
+  const int k = group * group_k + part * 4, filters = min(4, group_k - part * 4), out_q = pixel % p.Q, out_p = pixel / p.Q % p.P, n = pixel / p.Q / p.P;
+  float sum[4] = {};
+  for (int c = 0; c < group_c; c++)
+    for (int r = 0; r < p.R; r++)
+      for (int s = 0; s < p.S; s++) {
+        const int in_h = out_p * p.stride_h - p.pad_top + r * p.dil_h, in_w = out_q * p.stride_w - p.pad_left + s * p.dil_w;
+        const bool inside = pixel < pixels && in_h >= 0 && in_h < p.H && in_w >= 0 && in_w < p.W;
+        const float weight = lane < filters ? w[(((k + lane) * group_c + c) * p.R + r) * p.S + s] : 0;
+        const float a = inside ? x[((n * p.C + group * group_c + c) * p.H + in_h) * p.W + in_w] : 0;
+        for (int j = 0; j < 4; j++) sum[j] += a * __shfl_sync(0xFFFFFFFFu, weight, j);
+      }
+  for (int j = 0; j < filters && pixel < pixels; j++) y[((n * p.K + k + j) * p.P + out_p) * p.Q + out_q] = sum[j];
+}
+cudaError_t exercise_launch(const conv_problem *p, const conv_buffers *b, cudaStream_t stream) {
+  const int warps = (p->N * p->P * p->Q + 31) / 32 * ((p->K / p->groups + 3) / 4) * p->groups;
+  my_fprop_kernel<<<(warps + 3) / 4, 128, 0, stream>>>(*p, (const float *)b->x, (const float *)b->w, (float *)b->y);
+  return cudaGetLastError();
+}
+END
+add four-filters 'weights handed on by shuffles' "$folder/handed.cu" passed
+
 # memcpy and memset in a kernel are accesses like others.
 plant epilogue 'copies that read past the end' 's/#include <cuda_runtime.h>/#include <cuda_runtime.h>\n#include <cstring>/; s/      (for \(int c = 0; c < group_c; c\+\+\) sum)/      float of_w[320];\n      memcpy(of_w, &w[((k * p.R + r) * p.S + s) * group_c], (group_c + 1) * sizeof(float));\n      $1/; s/\* w\[.*?\];/* of_w[c];/' 'out-of-bounds: my_fprop_kernel, .*, w, byte [0-9]+ \(its end is at [0-9]+\), read'
 plant pool 'a tile that memset makes zeros of' 's/(  for \(int i = threadIdx.x; i < ROWS \* COLS; i \+= THREADS\) \{)/  if (threadIdx.x == 0) memset(tile, 0, sizeof tile);\n  __syncthreads();\n$1/; s/    tile\[i \/ COLS\]\[i % COLS\] = exists \? (.*?) : 0;/    if (exists) tile[i \/ COLS][i % COLS] = $1;/' passed
