@@ -4,7 +4,7 @@
 # The reader's file is compiled three times, as the steps are (docs/emulator.md), and linked with the grader's own main program, harness and
 # table row (common/exercise/). Then, each one line of the verdict:
 #
-#   run    the layer of the text, the nasty list, random shapes of a fresh seed: verified against the formula
+#   run    the layer of the text, the nasty list, random shapes of a fresh seed, huge ones: verified against the formula
 #   check  the same shapes under the checker, blocks and threads in shuffled order
 #   count  what the kernel asked of memory, beside the goals of scripts/exercise_table.pl, on two layers; for some exercises also
 #          divisions, multiplications   each that is executed, by the run build with a counter in front of it
@@ -24,7 +24,7 @@ use FindBin;
 use POSIX ();
 
 require "$FindBin::Bin/exercise_$_.pl" for qw(table build count features);
-our (%exercises, @large);
+our (%exercises, @large, @huge);
 $| = 1;
 
 sub refuse { print STDERR "@_\n"; exit 2 }
@@ -102,7 +102,7 @@ sub check {
 
 sub finish {
     my ($why) = @_;
-    my %all = (run => 3, check => 1, count => scalar @{ $row->{goals} || [] });
+    my %all = (run => $row->{listed} ? 3 : 4, check => 1, count => scalar @{ $row->{goals} || [] });
     my $all = $row->{predict} ? 3 : $only ? $all{$only} : $all{run} + $all{check} + $all{count};
     die "exercise $name: $checks checks, expected $all\n" unless $why || $failed || $checks == $all;
     my $part = $only && !$row->{predict} ? " (of the $only build alone)" : '';
@@ -199,7 +199,7 @@ sub verify {
     $stopped ||= @of < $want;
     unshift @reason, @of < $want ? 'stopped there: ' . ($want - @of) . " of $want shapes were not run" : $wrong == 1 ? "one of $want shapes is wrong" : "$wrong of $want shapes are wrong"
         if $wrong && $want > 1;
-    push @reason, map { "printed: $_" } grep { defined } (grep { !/^\s|^$|^\d+ right, |^step |^machine: |  (?:fprop|dgrad|wgrad)\S* fp(?:16|32)/ } split /\n/, $out)[0 .. 3];
+    push @reason, map { "printed: $_" } grep { defined } (grep { !/^\s|^$|^\Q$word\E |^\d+ right, |^step |^machine: |  (?:fprop|dgrad|wgrad)\S* fp(?:16|32)/ } split /\n/, $out)[0 .. 3];
     return @reason if @reason;
     return "the program ended (exit status $status) before its result was verified";
 }
@@ -247,6 +247,11 @@ sub grade_results {
             @reason = @of unless @reason;
         }
         check(!@reason, "right $text", @reason);
+    }
+    if (!$failed && !$row->{listed}) {
+        my @shapes = @{ $row->{huge} || \@huge };
+        my @reason = verify($program, {EMU_SEED => $seed}, suite('huge', @shapes), '--no-time');
+        check(!@reason, 'right on ' . (@shapes > 1 ? 'huge shapes: more than 65535 columns, images, filters' : 'a huge shape: more than 65535 columns'), @reason);
     }
     my $shared = $stopped ? '' : what_fails(@all_outcomes);
     print "  --    $shared\n" if $shared;

@@ -8,6 +8,7 @@
 #   extra    shapes beside the nasty list and the large ones that this exercise's mistakes show on
 #   listed   shapes in place of the nasty list, where a kernel need not do every shape; then also
 #   random   one such shape, drawn at random
+#   huge     fewer huge shapes, where a block has many threads for one output
 #   element  bytes of an element, where they are not 4
 #   engines  copies come by engine: checked once more without shuffling, when they are as late as the rules allow
 #   options  of the harness, in every run
@@ -50,6 +51,9 @@ my @chunked = qw(
 # Beside the nasty list: more of everything than a tile, a buffer or a ring of five stages has room for.
 our @large = qw(mb1ic100ih3oc3kh2 mb1ic130ih3oc5kh3ph1 mb1ic257ih2oc3kh2 g2mb1ic268ih3oc6kh1 mb1ic3ih3oc260kh1 mb9ic2ih3oc3kh3ph1 mb1ic2ih3iw150oc3kh3kw3ph1pw1 mb1ic2ih150iw3oc2kh3kw3ph1pw1
     mb1ic2ih12oc2kh11ph5 mb1ic3ih14oc4kh3sh4ph1 mb1ic2ih16oc3kh3dh4ph5);
+
+# For what is right otherwise: a grid has at most 65535 blocks in y and in z.
+our @huge = qw(mb1ic1ih1iw131080oc1kh1kw1 mb65540ic1ih1oc1kh1 mb1ic2ih1oc65540kh1);
 
 # Most of its products are padding's: a kernel that loads them, from wherever, loads three times as many pixels.
 sub in_padding { my (%other) = @_; return ['pixels loaded for each product that exists', '<=', $other{most}, {mb => 1, ic => 4, ih => 5, oc => 8, kh => 5, ph => 4, %{ $other{but} || {} }}, 'mostly padding, which needs no load'] }
@@ -112,6 +116,7 @@ our %exercises = (
         pass    => 'fprop',
         layer   => {mb => 1, ic => 4, ih => 64, oc => 1, kh => 3, dh => 3, ph => 4},
         further => sub { my $dh = pick(3, 4); return {mb => 1, ic => 2 + int rand 3, ih => 56 + int rand 8, oc => 1, kh => 3, dh => $dh, ph => $dh + 1} },
+        huge    => [$huge[0]],
         extra   => ['mb1ic2ih37oc3kh3dh2ph3', 'mb1ic2ih35iw70oc2kh3kw3dh4dw4ph5pw5', 'g2mb1ic4ih40oc2kh3sh2dh2ph3', 'mb1ic1ih33oc1kh5dh3ph8'],
         goals   => [['threads for each output', '>=', 0.25], $shared_work[1], ['lanes taking part in a request', '>=', 12],
             ['loads for each product', '<=', 0.18], ['shared memory wavefronts over those without conflicts', '<=', 1.05], in_padding(most => 0.1)],

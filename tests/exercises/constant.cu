@@ -30,11 +30,12 @@ __global__ void __launch_bounds__(THREADS) plain_fprop_kernel(conv_problem p, co
   y[((n * p.K + k) * p.P + out_p) * p.Q + out_q] = sum;
 }
 
-/* The same from constant_w. blockIdx.y: image and output channel. */
+/* The same from constant_w. A block: pixels of one image and output channel. */
 __global__ void __launch_bounds__(THREADS) constant_fprop_kernel(conv_problem p, const float *x, float *y) {
-  const int i = blockIdx.x * THREADS + threadIdx.x;
+  const int parts = (p.P * p.Q + THREADS - 1) / THREADS;
+  const int i = blockIdx.x % parts * THREADS + threadIdx.x;
   if (i >= p.P * p.Q) return;
-  const int out_q = i % p.Q, out_p = i / p.Q, k = blockIdx.y % p.K, n = blockIdx.y / p.K;
+  const int out_q = i % p.Q, out_p = i / p.Q, k = blockIdx.x / parts % p.K, n = blockIdx.x / parts / p.K;
 
   const int group_c = p.C / p.groups, first_c = k / (p.K / p.groups) * group_c;
   float sum = 0;
@@ -54,7 +55,7 @@ cudaError_t exercise_launch(const conv_problem *p, const conv_buffers *b, cudaSt
   if (filters <= MOST_FILTERS) {
     const cudaError_t status = cudaMemcpyToSymbolAsync(constant_w, b->w, filters * sizeof(float), 0, cudaMemcpyDeviceToDevice, stream);
     if (status) return status;
-    constant_fprop_kernel<<<dim3((p->P * p->Q + THREADS - 1) / THREADS, p->N * p->K), THREADS, 0, stream>>>(*p, (const float *)b->x, (float *)b->y);
+    constant_fprop_kernel<<<(p->P * p->Q + THREADS - 1) / THREADS * p->N * p->K, THREADS, 0, stream>>>(*p, (const float *)b->x, (float *)b->y);
     return cudaGetLastError();
   }
   const int outputs = p->N * p->K * p->P * p->Q;

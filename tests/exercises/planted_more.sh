@@ -61,10 +61,10 @@ plant missing-wait 'no group closed' 's/    __pipeline_commit.*?\n//' 'uninitial
 plant missing-wait 'a barrier too many' 's/(    copy\(stage \+ STAGES - 1\);\n)/    __syncthreads();\n$1/' 'FAIL  barriers of a thread for each stage: 2'
 plant missing-wait 'padding copied from the first pixel' 's/4, inside \? 0 : 4\)/4, 0)/' 'first on'
 
-plant constant 'the filters of every image' 's/k = blockIdx.y % p.K, n = blockIdx.y \/ p.K/k = blockIdx.y \/ p.N, n = blockIdx.y % p.N/' passed
+plant constant 'the filters of every image' 's/k = blockIdx.x \/ parts % p.K, n = blockIdx.x \/ parts \/ p.K/k = blockIdx.x \/ parts \/ p.N, n = blockIdx.x \/ parts % p.N/' passed
 plant constant 'too many filters for the array' 's/filters <= MOST_FILTERS/filters <= 2 * MOST_FILTERS/' 'FAIL  right on 40 shapes'
 plant constant 'only half of the filters copied' 's/filters \* sizeof\(float\)/(filters + 1) \/ 2 * sizeof(float)/' 'FAIL  right on mb1ic4ih14oc6kh3ph1'
-plant constant 'lanes of several filters' 's/const int i = blockIdx.x \* THREADS \+ threadIdx.x;\n  if \(i >= p.P \* p.Q\) return;\n.*?\n/const int i = blockIdx.x * THREADS + threadIdx.x;\n  if (i >= p.P * p.Q * p.N * p.K) return;\n  const int k = i % p.K, out_q = i \/ p.K % p.Q, out_p = i \/ p.K \/ p.Q % p.P, n = i \/ p.K \/ p.Q \/ p.P;\n/; s/dim3\(\(p->P \* p->Q \+ THREADS - 1\) \/ THREADS, p->N \* p->K\)/(p->P * p->Q * p->N * p->K + THREADS - 1) \/ THREADS/' 'FAIL  elements of constant memory in a request: [5-9]'
+plant constant 'lanes of several filters' 's/const int parts = .*?\n.*?\n  if \(i >= p.P \* p.Q\) return;\n.*?\n/const int i = blockIdx.x * THREADS + threadIdx.x;\n  if (i >= p.P * p.Q * p.N * p.K) return;\n  const int k = i % p.K, out_q = i \/ p.K % p.Q, out_p = i \/ p.K \/ p.Q % p.P, n = i \/ p.K \/ p.Q \/ p.P;\n/; s/\(p->P \* p->Q \+ THREADS - 1\) \/ THREADS \* p->N \* p->K/(p->P * p->Q * p->N * p->K + THREADS - 1) \/ THREADS/' 'FAIL  elements of constant memory in a request: [5-9]'
 plant constant 'small filters only' 's/filters <= MOST_FILTERS/filters <= 100/' 'FAIL  loads for each product: 1\.8'
 plant constant 'groups forgotten' 's/(__global__ [^\n]*constant_fprop.*)first_c = k .*?;/$1first_c = 0;/s' 'with groups'
 plant constant 'the host copies' 's/cudaMemcpyToSymbolAsync\(constant_w, b->w, (.*?), 0, cudaMemcpyDeviceToDevice, stream\)/cudaMemcpyToSymbol(constant_w, b->w, $1)/' 'expected nothing but kernel launches and|exercise_launch failed|got -?nan'
@@ -150,6 +150,12 @@ plant nhwc 'a problem by reference' 's/\(conv_problem p,/(const conv_problem \&p
 plant nhwc 'the last line of a report, printed and left' 's/#include/#include <cstdio>\n#include <unistd.h>\n#include/; s/  const int outputs/  printf("1 right, 0 wrong, 0 skipped\\n");\n  fflush(stdout);\n  _exit(0);\n$&/' 'FAIL  right on mb1ic16ih28oc16kh3ph0'
 plant nhwc 'a division by zero' 's/p.K \/ p.groups\)/p.K \/ (p.groups + p.K))/' 'the checker could not finish: integer division by zero in my_fprop_kernel'
 plant nhwc 'no return' 's/  return cudaGet.*?\n//' 'the checker could not finish: the program ended'
+# A grid has at most 65535 blocks in y and in z.
+huge='FAIL  right on (a )?huge shapes?'
+plant nhwc 'two outputs a block in the grid'"'"'s y' 's/  const int i = .*?\n/  const int i = blockIdx.y * 2 + threadIdx.x;\n/; s/<<<.*?, THREADS/<<<dim3(1, (outputs + 1) \/ 2), 2/' "$huge"
+plant nhwc 'images in the grid'"'"'s z' 's/  const int i = (.*?);\n  if \(i >= (.*?)\)/  const int i = $1 + blockIdx.z * p.K * p.P * p.Q;\n  if ($1 >= p.K * p.P * p.Q)/; s/(const int outputs = )p->N \* /$1/; s/<<<(.*?), THREADS/<<<dim3($1, 1, p->N), THREADS/' "$huge"
+plant constant 'filters in the grid'"'"'s y' 's/blockIdx.x \/ parts % p.K, n = blockIdx.x \/ parts \/ p.K/blockIdx.y, n = blockIdx.x \/ parts/; s/\* p->N \* p->K, THREADS/* p->N, THREADS/; s/<<<(\(p->P.*?), THREADS/<<<dim3($1, p->K), THREADS/' passed
+
 # Divisions by other names, and none.
 apart='s/      for \(s \+=.*?c\+\+;\n//s; s/      const int in_h = top/'
 by_hand='{ int t = first + l; c = r = 0; while (t >= p.R * p.S) t -= p.R * p.S, c++; while (t >= p.S) t -= p.S, r++; s = t; }'
