@@ -62,6 +62,7 @@ sub outputs {
     'elements that tensor copies bring for each product' => sub { my ($c, $l) = @_; $c->{copied_in_bytes} / $c->{element} / products($l) },
     'bytes on their way when a product is asked for' => sub { my ($c) = @_; $c->{bytes_on_their_way} / ($c->{wgmmas} || 1) },
     'atomics'                                    => sub { my ($c) = @_; $c->{atomics} },
+    'runs with other bits than the first'        => sub { my ($c) = @_; $c->{bits} },
     'kernels launched'                           => sub { my ($c) = @_; $c->{launches} },
     'threads for each output, of the kernel that loads most' => sub { my ($c, $l, $pass) = @_; ($c->{threads_of_most} || 0) / outputs($l, $pass) },
     'loads of the busiest block over those of an average one' => sub { my ($c) = @_; $c->{busiest} },
@@ -127,6 +128,18 @@ sub counted_once {
     return $out =~ /^(\S+) \Q$what\E a launch$/m ? $1 : 0;
 }
 
+# Whether two runs in different orders have different bits somewhere: 0 or 1.
+sub other_bits {
+    my ($program, $layer) = @_;
+    my %seen;
+    for my $order ($seed, $seed + 1) {
+        my ($status, $out, $err, $late) = run({EMU_SEED => $order, EXERCISE_BITS => 1}, $program, $name, '--no-time', '--shape', shape($layer));
+        finish($late) if $late && !check(0, 'ends in time', $late);
+        $seen{$1} = 1 if $out =~ /^(\d+) bits a launch$/m;
+    }
+    return keys(%seen) != 1;
+}
+
 sub grade_counts {
     my ($program, $main) = @_;
     my %also = map { $_ => 1 } @{ $row->{also} || [] };
@@ -137,6 +150,7 @@ sub grade_counts {
     }
     my ($waits) = grep { $also{$_} } qw(barriers ahead);
     my $waiting = $waits && build('waits', $main);
+    my $plain = $also{bits} && build('run', $main);
     my %known; # sums, by layer
     my $sums_of = sub {
         my ($layer) = @_;
@@ -145,6 +159,7 @@ sub grade_counts {
             $sum->{rows} = \@instructions;
             $sum->{$_} = $marked{$_} ? counted_once($marked{$_}, $layer, 'marks') : 0 for keys %marked;
             $sum->{$_} = counted_once($waiting, $layer, $_) for grep { $also{$_} } qw(barriers ahead);
+            $sum->{bits} = other_bits($plain, $layer) + 0 if $plain;
             $sum;
         };
     };

@@ -8,13 +8,13 @@
 #   extra    shapes beside the nasty list and the large ones that this exercise's mistakes show on
 #   listed   shapes in place of the nasty list, where a kernel need not do every shape; then also
 #   random   one such shape, drawn at random
-#   huge     fewer huge shapes, where a block has many threads for one output
+#   huge     fewer huge shapes, where others take long
 #   element  bytes of an element, where they are not 4
 #   engines  copies come by engine: checked once more without shuffling, when they are as late as the rules allow
 #   options  of the harness, in every run
 #   program  the grader's main program, where it is not common/exercise/main.c
 #   goals    [what is measured, at least (>=) or at most (<=), the goal, the layer if it is another one, what it is]; the measures: scripts/exercise_count.pl
-#   also     what is counted beside requests: divisions, multiplications, branches, barriers, ahead, ends (scripts/exercise.pl)
+#   also     what is counted beside requests: divisions, multiplications, branches, barriers, ahead, bits (scripts/exercise.pl)
 #   predict  no kernel, but predictions of a kernel's counts
 use strict;
 use warnings;
@@ -53,7 +53,7 @@ our @large = qw(mb1ic100ih3oc3kh2 mb1ic130ih3oc5kh3ph1 mb1ic257ih2oc3kh2 g2mb1ic
     mb1ic2ih12oc2kh11ph5 mb1ic3ih14oc4kh3sh4ph1 mb1ic2ih16oc3kh3dh4ph5);
 
 # For what is right otherwise: a grid has at most 65535 blocks in y and in z.
-our @huge = qw(mb1ic1ih1iw131080oc1kh1kw1 mb65540ic1ih1oc1kh1 mb1ic2ih1oc65540kh1);
+our @huge = qw(mb1ic1ih1iw131080oc1kh1kw1 mb65540ic1ih1oc1kh1 mb1ic1ih1oc65540kh1);
 
 # Most of its products are padding's: a kernel that loads them, from wherever, loads three times as many pixels.
 sub in_padding { my (%other) = @_; return ['pixels loaded for each product that exists', '<=', $other{most}, {mb => 1, ic => 4, ih => 5, oc => 8, kh => 5, ph => 4, %{ $other{but} || {} }}, 'mostly padding, which needs no load'] }
@@ -176,10 +176,11 @@ our %exercises = (
         pass    => 'wgrad',
         layer   => {g => 32, mb => 2, ic => 32, ih => 14, oc => 32, kh => 3, ph => 1},
         further => sub { my $c = pick(32, 64); return {g => $c, mb => 1 + int rand 2, ic => $c, ih => 14 + int rand 4, oc => $c, kh => 3, ph => 1} },
+        also    => ['bits'],
         extra   => ['g32mb1ic32ih5oc32kh5ph2', 'g34mb3ic34ih6oc34kh3sh2ph1', 'mb2ic6ih33oc3kh3ph1'],
         goals   => [['threads for each output, of the kernel that loads most', '>=', 16], ['lanes taking part in a request', '>=', 24],
             ['sectors loaded for every 32 products', '<=', 12], ['sectors stored for every 32 outputs', '<=', 300], ['atomics', '<=', 0],
-            ['loads of the busiest block over those of an average one', '<=', 8], in_padding(most => 1)],
+            ['loads of the busiest block over those of an average one', '<=', 8], ['runs with other bits than the first', '<=', 0], in_padding(most => 1)],
     },
     'no-division' => {
         was     => '05a', stars => 2, minutes => 45,
@@ -199,9 +200,11 @@ our %exercises = (
         pass    => 'fprop',
         layer   => {mb => 4, ic => 64, ih => 4, oc => 32, kh => 3, ph => 1},
         further => sub { my $kh = pick(3, 5); return {mb => 2 * pick(1, 2), ic => pick(48, 56), ih => 4, oc => pick(32, 64), kh => $kh, ph => ($kh - 1) / 2} },
+        also    => ['bits'],
         extra   => ['mb1ic130ih3oc40kh1', 'g2mb1ic34ih5oc70kh3ph1', 'mb1ic15ih4oc3kh3ph1', 'mb2ic9ih5oc33kh5ph2'],
         goals   => [['threads for each output, of the kernel that loads most', '>=', 0.5], ['loads of the busiest block over those of an average one', '<=', 1.5],
-            ['loads for each product', '<=', 0.075], ['sectors stored for every 32 outputs', '<=', 36], ['atomics', '<=', 0], in_padding(most => 0.15)],
+            ['loads for each product', '<=', 0.075], ['sectors stored for every 32 outputs', '<=', 36], ['atomics', '<=', 0],
+            ['runs with other bits than the first', '<=', 0], in_padding(most => 0.15)],
     },
     'classes' => {
         stars   => 2, minutes => 30,
@@ -290,6 +293,7 @@ our %exercises = (
         pass    => 'fprop',
         element => 2,
         options => ['--fuse', 'scale,bias,residual,relu'],
+        huge    => [@huge[0, 1]],
         layer   => {mb => 1, ic => 32, ih => 8, oc => 32, kh => 1, ph => 0},
         further => sub { my $kh = pick(1, 3); return {mb => 1, ic => pick(32, 48), ih => pick(8, 16), oc => pick(32, 64), kh => $kh, ph => ($kh - 1) / 2} },
         extra   => ['mb1ic40ih9oc40kh1', 'g2mb1ic70ih5oc80kh3ph1'],
