@@ -76,7 +76,7 @@ sub build {
         finish("$file does not compile");
     }
     @warnings = grep { /^\Q$file\E:\d+:.*warning: / } split /\n/, $err;
-    my @wrapped = $mode eq 'waits' ? ("$ENV{B}/common/exercise/waits.c.o", map { "-Wl,--wrap=$_" } qw(emu_barrier_wait emu_cp_async_wait)) : ();
+    my @wrapped = $mode eq 'waits' ? ("$ENV{B}/common/exercise/waits.c.o", map { "-Wl,--wrap=$_" } qw(emu_barrier_wait emu_mbarrier_wait emu_cluster_wait emu_cp_async_wait)) : ();
     ($status, $out, $err) = shell($ENV{LINK_PROGRAM}, '-o', "$folder/$mode", "$folder/$mode.o", $main, @wrapped, "$ENV{B}/libharness.a", qw(-lm -ldl -lpthread));
     return "$folder/$mode" if $status == 0;
     my %missing = map { $_ => 1 } $err =~ /undefined reference to [`']([^'(]+)/g;

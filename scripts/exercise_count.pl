@@ -54,7 +54,7 @@ sub outputs {
     'divisions for each product'                 => sub { my ($c, $l) = @_; $c->{divisions} / products($l) },
     'multiplications for each product'           => sub { my ($c, $l) = @_; $c->{multiplications} / products($l) },
     'branches for each product'                  => sub { my ($c, $l) = @_; $c->{branches} / products($l) },
-    'barriers of a thread for each stage'        => sub { my ($c, $l) = @_; $c->{barriers} / $c->{threads} / ($l->{ic} / groups($l) * $l->{kh}) },
+    'barriers of a thread for each stage'        => sub { my ($c, $l) = @_; $c->{barriers} / ($l->{ic} / groups($l) * $l->{kh}) },
     'copies on their way behind a wait'          => sub { my ($c) = @_; $c->{ahead} },
     'bytes of a block\'s shared memory'           => sub { my ($c) = @_; $c->{shared_bytes} },
     'bytes of the widest load from shared memory' => sub { my ($c) = @_; $c->{shared_width} },
