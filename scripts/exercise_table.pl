@@ -296,7 +296,6 @@ our %exercises = (
         pass    => 'fprop',
         element => 2,
         options => ['--fuse', 'scale,bias,residual,relu'],
-        huge    => [@huge[0, 1]],
         layer   => {mb => 1, ic => 32, ih => 8, oc => 32, kh => 1, ph => 0},
         further => sub { my $kh = pick(1, 3); return {mb => 1, ic => pick(32, 48), ih => pick(8, 16), oc => pick(32, 64), kh => $kh, ph => ($kh - 1) / 2} },
         extra   => ['mb1ic40ih9oc40kh1', 'g2mb1ic70ih5oc80kh3ph1'],

@@ -315,8 +315,9 @@ int trial_run(const trial *t, report *r) {
   }
   report_problem(r, &operation, t->dtype, t->layout);
   if (fits) {
-    const tensor_role larger = s.host[s.input_a].count > s.host[s.input_b].count ? s.input_a : s.input_b;
-    s.scratch = s.fused.residual.count > s.host[larger].count ? s.fused.residual : s.host[larger];
+    const conv_tensor *const given[] = {&s.host[s.input_a], &s.host[s.input_b], &s.fused.residual, &s.fused.scale, &s.fused.bias};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+      if (tensor_bytes(given[i]) > tensor_bytes(&s.scratch)) s.scratch = *given[i], s.scratch.data = NULL;
     s.on_device = device_check_suits(t, s.host, &s.fused, workspace);
     if (!trial_host_memory(&s)) leave_out(t, rows, s.no_room);
   }
