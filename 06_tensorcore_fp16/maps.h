@@ -40,7 +40,8 @@ static inline const char *map_pixels(conv_plan *plan, CUtensorMap *map, const ch
   int version = 0;
   const cudaError_t asked = cudaDriverGetVersion(&version);
   if (asked) return plan_failed(plan, asked);
-  if (version <= 13010 && stride[2] * size[3] < 128 << 10) map->opaque[1] &= ~(1ull << 21); /* bit 85, of addresses out of bounds: these drivers set it wrongly for small tensors; CUTLASS clears it as well */
+  if (version <= 13010 && stride[2] * size[3] < 128 << 10)
+    map->opaque[1] &= ~(1ull << 21); /* bit 85, of addresses out of bounds: these drivers set it wrongly for small tensors; CUTLASS clears it as well */
   return NULL;
 }
 

@@ -89,7 +89,6 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
   }
   __syncthreads();           /* barriers are there */
   ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
-
   if (role == 0) { /* the producers: of x, filters and residuals */
     ptx_setmaxnreg_dec<32>();
     const int warp = uniform(threadIdx.x / 32);

@@ -281,7 +281,8 @@ cudaError_t emu_symbol_copy(void *symbol, size_t symbol_bytes, void *data, size_
     fprintf(stderr, "emulator: %s: %zu bytes from byte %zu of a variable on: it has %zu\n", call, bytes, offset, symbol_bytes);
     return emu_error(cudaErrorInvalidValue);
   }
-  const bool device = kind == cudaMemcpyDeviceToDevice || (kind == cudaMemcpyDefault && emu_is_device(data, 1));
+  /* Only what begins in an allocation: a launch that is captured to be looked at has addresses of its own. */
+  const bool device = (kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault) && emu_is_device(data, 1);
   if (device && !is_inside(data, bytes, call, to_symbol)) return emu_error(cudaErrorInvalidValue);
   unsigned char *part = (unsigned char *)symbol + offset;
   const emu_work work = {.type = cudaGraphNodeTypeMemcpy, .dst = to_symbol ? (void *)part : data, .src = to_symbol ? data : (void *)part, .bytes = bytes};
