@@ -89,6 +89,7 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
   }
   __syncthreads();           /* barriers are there */
   ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
+
   if (role == 0) { /* the producers: of x, filters and residuals */
     ptx_setmaxnreg_dec<32>();
     const int warp = uniform(threadIdx.x / 32);
@@ -144,7 +145,6 @@ __global__ void __launch_bounds__(threads(TURNS), 1)
     }
     return;
   }
-
   ptx_setmaxnreg_inc<TURNS == 1 ? 144 : 104>(); /* who multiplies: every tile, or with one chunk every second */
   const int me = role - 1, begin = blockIdx.x + me * gridDim.x, box = at + of_boxes + me * M * OPERAND;
   const bool stores = threadIdx.x % THREADS == 0, first_lane = threadIdx.x % 32 == 0, unlimited = is_unlimited(second);
