@@ -42,6 +42,7 @@ __attribute__((noreturn)) static void kept_exit(int status) { longjmp(ended, sta
 #include "common/emu/rewrite/rewrite.c"
 #include "common/emu/rewrite/rewrite_bounds.c"
 #include "common/emu/rewrite/rewrite_scan.c"
+#include "common/emu/rewrite/rewrite_shared.c"
 #include "common/emu/rewrite/rewrite_variables.c"
 #undef realloc
 #undef free
