@@ -39,9 +39,7 @@ __global__ void __launch_bounds__(128) multiply(const uint4 *image, const __half
   for (int i = 0; i < N / 2; i++) d[i] = 1e9f; /* the first product does not read it */
   ptx_wgmma_fence();
   if constexpr (A == REGISTERS) {
-    if constexpr (N == 8) ptx_wgmma_m64n8k16_registers<B_MN, 0>(d, a_part, b), ptx_wgmma_m64n8k16_registers<B_MN>(d, a_part, b);
-    if constexpr (N == 64) ptx_wgmma_m64n64k16_registers<B_MN, 0>(d, a_part, b), ptx_wgmma_m64n64k16_registers<B_MN>(d, a_part, b);
-    if constexpr (N == 192) ptx_wgmma_m64n192k16_registers<B_MN, 0>(d, a_part, b), ptx_wgmma_m64n192k16_registers<B_MN>(d, a_part, b);
+    ptx_wgmma_registers<B_MN, 0>(d, a_part, b), ptx_wgmma_registers<B_MN>(d, a_part, b);
   } else {
     if constexpr (N == 8) ptx_wgmma_m64n8k16<A, B_MN, 0>(d, a, b), ptx_wgmma_m64n8k16<A, B_MN>(d, a, b);
     if constexpr (N == 64) ptx_wgmma_m64n64k16<A, B_MN, 0>(d, a, b), ptx_wgmma_m64n64k16<A, B_MN>(d, a, b);

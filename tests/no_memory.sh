@@ -65,7 +65,7 @@ for limit in 12000 16000 20000 24000 28000 32000 34000 40000; do
   esac
 done
 ok $((bad + (left_out == 0))) "of a list one line does not fit ($left_out times): the others are right"
-limited 310000 build/check/02 --suite "$folder/suite"
+limited 420000 build/check/02 --suite "$folder/suite"
 [ $? -eq 0 ] && grep -q '^2 right, 0 wrong, 1 skipped$' "$folder/log" && grep -q 'SKIP 02a: no memory for its buffers' "$folder/log"
 ok $? "and under the checker: $(cat "$folder/errors")"
 

@@ -133,24 +133,20 @@ static __device__ __forceinline__ unsigned long long ptx_wgmma_descriptor(ptx_sh
 
 /* wgmma.mma_async.m64nNk16 (.f32.f16.f16): d += a b for a [64][16] and b [16][N], by descriptors, K-major unless A_MN or B_MN is 1; with SCALE_D 0, d = a b.
  * Of d [64][N] a thread holds N / 2 floats: of row 16 (warp % 4) + lane / 4 + 8 (i / 2 % 2) the columns 8 (i / 4) + 2 (lane % 4) + i % 2.
- * The second form takes a from registers, as mma.m16n8k16 does: each warp holds its 16 rows. They may change only after a wait. ptx_wgmma and ptx_wgmma_registers are
- * these forms for the N that d has room for. */
-#define PTX_WGMMA(N, SUMS, O0, O1, O2, O3, O4, O5, O6)                                                                                               \
-  template <int A_MN = 0, int B_MN = 0, int SCALE_D = 1>                                                                                             \
-  static __device__ __forceinline__ void ptx_wgmma_m64n##N##k16(float(&d)[SUMS], unsigned long long a, unsigned long long b PTX_CALLER) {            \
-    PTX_WGMMA_SHARED(N, SUMS, O0, O1, O2, O3, O4);                                                                                                   \
-  }                                                                                                                                                  \
-  template <int A_MN = 0, int B_MN = 0, int SCALE_D = 1>                                                                                             \
-  static __device__ __forceinline__ void ptx_wgmma(float(&d)[SUMS], unsigned long long a, unsigned long long b PTX_CALLER) {                         \
-    PTX_WGMMA_SHARED(N, SUMS, O0, O1, O2, O3, O4);                                                                                                   \
-  }                                                                                                                                                  \
-  template <int B_MN = 0, int SCALE_D = 1>                                                                                                           \
-  static __device__ __forceinline__ void ptx_wgmma_m64n##N##k16_registers(float(&d)[SUMS], const unsigned(&a)[4], unsigned long long b PTX_CALLER) { \
-    PTX_WGMMA_REGISTERS(N, SUMS, O0, O1, O2, O3, O4, O5, O6);                                                                                        \
-  }                                                                                                                                                  \
-  template <int B_MN = 0, int SCALE_D = 1>                                                                                                           \
-  static __device__ __forceinline__ void ptx_wgmma_registers(float(&d)[SUMS], const unsigned(&a)[4], unsigned long long b PTX_CALLER) {              \
-    PTX_WGMMA_REGISTERS(N, SUMS, O0, O1, O2, O3, O4, O5, O6);                                                                                        \
+ * ptx_wgmma takes the N that d has room for, and so does ptx_wgmma_registers, whose a comes from registers, as mma.m16n8k16's: each warp holds its 16 rows. They may
+ * change only after a wait. */
+#define PTX_WGMMA(N, SUMS, O0, O1, O2, O3, O4, O5, O6)                                                                                    \
+  template <int A_MN = 0, int B_MN = 0, int SCALE_D = 1>                                                                                  \
+  static __device__ __forceinline__ void ptx_wgmma_m64n##N##k16(float(&d)[SUMS], unsigned long long a, unsigned long long b PTX_CALLER) { \
+    PTX_WGMMA_SHARED(N, SUMS, O0, O1, O2, O3, O4);                                                                                        \
+  }                                                                                                                                       \
+  template <int A_MN = 0, int B_MN = 0, int SCALE_D = 1>                                                                                  \
+  static __device__ __forceinline__ void ptx_wgmma(float(&d)[SUMS], unsigned long long a, unsigned long long b PTX_CALLER) {              \
+    PTX_WGMMA_SHARED(N, SUMS, O0, O1, O2, O3, O4);                                                                                        \
+  }                                                                                                                                       \
+  template <int B_MN = 0, int SCALE_D = 1>                                                                                                \
+  static __device__ __forceinline__ void ptx_wgmma_registers(float(&d)[SUMS], const unsigned(&a)[4], unsigned long long b PTX_CALLER) {   \
+    PTX_WGMMA_REGISTERS(N, SUMS, O0, O1, O2, O3, O4, O5, O6);                                                                             \
   }
 PTX_WGMMA(8, 4, 4, 5, 6, 7, 8, 9, 10)
 PTX_WGMMA(16, 8, 8, 9, 10, 11, 12, 13, 14)

@@ -30,10 +30,7 @@ template <int MN, int N> static __device__ __forceinline__ void read_b(unsigned 
 #pragma unroll
   for (int i = 0; i < N / 2; i++) d[i] = 0;
   ptx_wgmma_fence();
-  if constexpr (N == 64) ptx_wgmma_m64n64k16_registers<MN>(d, a, b);
-  else if constexpr (N == 128) ptx_wgmma_m64n128k16_registers<MN>(d, a, b);
-  else if constexpr (N == 192) ptx_wgmma_m64n192k16_registers<MN>(d, a, b);
-  else ptx_wgmma_m64n232k16_registers<MN>(d, a, b);
+  ptx_wgmma_registers<MN>(d, a, b);
   ptx_wgmma_commit();
   ptx_wgmma_wait<0>();
   if (threadIdx.x >= 32) return;

@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(THREADS) locate_a(float *out) {
 #pragma unroll
   for (int i = 0; i < 8; i++) d[i] = 0;
   ptx_wgmma_fence();
-  ptx_wgmma_m64n16k16_registers(d, a, ptx_wgmma_descriptor(ptx_shared_address(b), LBO, SBO, PTX_SWIZZLE_NONE));
+  ptx_wgmma_registers(d, a, ptx_wgmma_descriptor(ptx_shared_address(b), LBO, SBO, PTX_SWIZZLE_NONE));
   ptx_wgmma_commit();
   ptx_wgmma_wait<0>();
   const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;

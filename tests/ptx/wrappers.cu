@@ -126,9 +126,9 @@ __global__ void tensors(const CUtensorMap *map, int c, int w, int h) {
     ptx_wgmma_wait<1>();                                                                         \
     ptx_wgmma_wait<0>();                                                                         \
     ptx_wgmma_fence();                                                                           \
-    ptx_wgmma_m64n##N##k16_registers<0, 0>(d, a, k_major);                                       \
-    ptx_wgmma_m64n##N##k16_registers<1>(d, a, mn_major);                                         \
-    ptx_wgmma_m64n##N##k16_registers(d, a, k_major);                                             \
+    ptx_wgmma_registers<0, 0>(d, a, k_major);                                                    \
+    ptx_wgmma_registers<1>(d, a, mn_major);                                                      \
+    ptx_wgmma_registers(d, a, k_major);                                                          \
     ptx_wgmma_commit();                                                                          \
     ptx_wgmma_wait<0>();                                                                         \
     for (int i = 0; i < N / 2; i++) y[i * 128 + threadIdx.x] = d[i];                             \
