@@ -49,8 +49,10 @@ static bool window_pays_dgrad(const conv_problem *p, conv_pass pass, const conv_
   const conv_problem turned = turned_dgrad(p).p;
   return window_pays(&turned, pass, device, random);
 }
+/* 06l's boxes are 64 channels, whether there are as many or not, and its tiles 128 filters. */
 static bool window_pays_wgrad(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
-  return p->C <= 64 && window_pays(p, pass, device, random);
+  (void)pass, (void)device, (void)random;
+  return (int64_t)p->N * p->P * p->Q >= 400 && (p->C <= 96 || (p->K > 128 && p->K % 128 != 0));
 }
 /* A window of any size, by the estimates: 06f's copies of each tap, or 06h's halo tiles. */
 static bool stream_pays(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
@@ -120,7 +122,7 @@ static const conv_choice rule[] = {
     {&split_dgrad, few_tiles, "where a reduction divided in clusters is estimated to take less clocks than 06j"},
     {&persistent_dgrad, NULL, "where it can"},
     {&strided_dgrad, NULL, "where it can"},
-    {&window_wgrad, window_pays_wgrad, "up to 64 channels and 64 filters, 100 pixels or more for each multiprocessor"},
+    {&window_wgrad, window_pays_wgrad, "400 pixels or more; up to 96 channels, or more than 128 filters and no multiple of 128: where it can"},
     {&dense_wgrad, NULL, "where it can"},
     {&mma_fprop, not_depthwise, "everything else that is not depthwise"},
 };

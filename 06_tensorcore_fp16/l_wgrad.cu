@@ -21,9 +21,10 @@
 #include "common/harness/launch.h"
 
 /* N: columns of a product. */
-template <int N>
+template <int N, int CHANNELS>
 __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_cut t, const __grid_constant__ CUtensorMap windows,
                                                           const __grid_constant__ CUtensorMap gradients, float4 *__restrict__ parts, __half *__restrict__ dw) {
+  constexpr int X_BOX = PIXELS * box_row<CHANNELS>::BYTES;
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
@@ -57,9 +58,9 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
         ptx_mbarrier_arrive_expect_tx(full, t.stage);
         for (int k = 0; k < t.filters; k += WIDE, to += BOX) ptx_tensor_load(to, &gradients, {at.k + k, pixel}, full);
         place of_x = first_place;
-        for (int box = 0; box < t.boxes; box++, to += BOX) {
+        for (int box = 0; box < t.boxes; box++, to += X_BOX) {
           ptx_tensor_load_im2col(to, &windows, {of_x.c, in_w, in_h, n}, {(unsigned short)(of_x.s * p.dil_w), (unsigned short)(of_x.r * p.dil_h)}, full);
-          if (at.box + box + 1 < t.all) of_x = next_step(p, of_x, p.C); /* past the last box: the last again, for nobody */
+          if (at.box + box + 1 < t.all) of_x = next_step(p, of_x, p.C, CHANNELS); /* past the last box: the last again, for nobody */
         }
       }
     }
@@ -69,17 +70,17 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
   ptx_bar_sync(1, BLOCK);
   ptx_griddepcontrol_wait();
   const int me = role - 1; /* of the consumers */
-  const ptx_shared a = stages + me * t.filters_apart * ROW, b = stages + t.filters * ROW + me * t.boxes_apart * BOX;
+  const ptx_shared a = stages + me * t.filters_apart * ROW, b = stages + t.filters * ROW + me * t.boxes_apart * X_BOX;
   const bool first_lane = threadIdx.x % 32 == 0;
   for (int party = divide(first, t.steps), i = first; i < end; party++) {
     float sum[N / 2];
     int before = s.stage;
     ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
-    multiply_pixels<true>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
+    multiply_pixels<true, CHANNELS>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
     i++, s = next_slot(s, t.stages);
     for (const int stop = min(end, (party + 1) * t.steps.by); i < stop; i++, s = next_slot(s, t.stages)) {
       ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
-      multiply_pixels<false>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
+      multiply_pixels<false, CHANNELS>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
       ptx_wgmma_wait<1>(); /* the step before is done */
       if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
       before = s.stage;
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(BLOCK, 1) pixels_kernel(conv_problem p, pixel_
     ptx_wgmma_wait<0>();
     if (first_lane) ptx_mbarrier_arrive(r.empty + 8 * before);
 
-    leave_sums<N>(p, t, sum, corner_of(t, party * t.party.by + member, 0), me, piece_of(t, unit, party, member, 0, me), parts, dw);
+    leave_sums<N, CHANNELS>(p, t, sum, corner_of(t, party * t.party.by + member, 0), me, piece_of(t, unit, party, member, 0, me), parts, dw);
   }
 }
 
@@ -100,7 +101,8 @@ typedef struct pixels_plan {
 } pixels_plan;
 
 typedef void (*pixels_t)(conv_problem p, pixel_cut t, CUtensorMap windows, CUtensorMap gradients, float4 *parts, __half *dw);
-static const pixels_t instances[] = {pixels_kernel<WIDE>, pixels_kernel<2 * WIDE>, pixels_kernel<3 * WIDE>, pixels_kernel<4 * WIDE>}; /* by n - 1 */
+static const pixels_t instances[] = {pixels_kernel<WIDE, WIDE>, pixels_kernel<2 * WIDE, WIDE>, pixels_kernel<3 * WIDE, WIDE>, pixels_kernel<4 * WIDE, WIDE>,
+                                     pixels_kernel<5 * NARROW, NARROW>}; /* by n - 1 */
 
 static const char *plan_wgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
   const conv_problem *p = &o->problem;
@@ -110,17 +112,17 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
   const char *why = plain_unsupported(p, device);
   if (why) return why;
   pixels_plan *mine = plan_data<pixels_plan>(plan);
-  why = map_windows(plan, &mine->windows, p, WIDE, PIXELS, FETCH);
   const cuuint64_t size[2] = {(cuuint64_t)p->K, (cuuint64_t)p->N * p->P * p->Q};
   const cuuint32_t box[2] = {WIDE, PIXELS};
-  if (!why) why = map_tiles(plan, &mine->gradients, "dy", 2, size, box, FETCH);
-  if (why) return why;
   pixel_cut *t = &mine->cut;
   if (best_cut(p, device->sm_count, NO_PAIR, NO_PAIR, t) == INFINITY) return "2^30 steps of 64 pixels or more, of all tiles together";
+  why = map_windows(plan, &mine->windows, p, t->channels, PIXELS, FETCH);
+  if (!why) why = map_tiles(plan, &mine->gradients, "dy", 2, size, box, FETCH);
+  if (why) return why;
   t->stages = stages_of(t, device);
   mine->lanes = lanes_of(t);
   plan->workspace_bytes = (size_t)parts_bytes(t);
-  snprintf(plan->words, sizeof plan->words, "%d filters x %d channels, %d part%s of %d tile%s, by %d blocks, %d stages", t->filters, t->boxes * WIDE,
+  snprintf(plan->words, sizeof plan->words, "%d filters x %d channels, %d part%s of %d tile%s, by %d blocks, %d stages", t->filters, t->boxes * t->channels,
            t->parties, t->parties == 1 ? "y" : "ies", t->party.by, t->party.by == 1 ? "" : "s", blocks_of(t), t->stages);
   const cudaError_t status = plan_allow_shared((const void *)instances[t->n - 1], (size_t)(t->stages * t->stage));
   return status ? plan_failed(plan, status) : NULL;
@@ -137,7 +139,7 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   status = launch_kernel({.grid = dim3(blocks_of(&t)), .block = dim3(BLOCK), .shared = (size_t)(t.stages * t.stage), .stream = stream, .early = true},
                          instances[t.n - 1], p, t, windows, gradients, (float4 *)b->workspace, (__half *)b->w);
   if (status || alone(t)) return status;
-  return launch_kernel({.grid = dim3(tiles_of(&t) * CONSUMERS * t.n * OCTETS), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true},
+  return launch_kernel({.grid = dim3(tiles_of(&t) * CONSUMERS * columns_of(&t) / 8), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true},
                        add_parts_kernel, p, t, (const float4 *)b->workspace, (__half *)b->w);
 }
 

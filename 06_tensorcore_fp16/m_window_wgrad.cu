@@ -22,8 +22,8 @@
 #include "06_tensorcore_fp16/tiles.cuh"
 #include "common/harness/launch.h"
 
-static constexpr int CONSUMERS = 3, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 8, TAPS = 3 /* of a row */, WIDE = 64;
-static constexpr int K16 = 16 /* positions of a product */, OCTETS = TAPS * WIDE / 8, PART = CONSUMERS * OCTETS * THREADS /* float4 */;
+static constexpr int CONSUMERS = 3, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 8, TAPS = 3 /* of a row */;
+static constexpr int K16 = 16 /* positions of a product */, FILTERS = WGMMA_M;
 
 /* Tiles of `rows` rows of one image, or of `images` whole ones; dy has as many columns as the halo tile, and with several images as many rows. */
 typedef struct window_cut {
@@ -33,16 +33,19 @@ typedef struct window_cut {
 } window_cut;
 
 /* parts[split][pair][row of taps][octet of columns][thread]: two neighbouring channels of two filters. */
+template <int CHANNELS>
 __global__ void __launch_bounds__(BLOCK, 1)
     window_wgrad_kernel(conv_problem p, window_cut t, const __grid_constant__ CUtensorMap halos, const __grid_constant__ CUtensorMap gradients,
                         float4 *__restrict__ parts, __half *__restrict__ dw) {
+  using X = box_row<CHANNELS>;
+  constexpr int OCTETS = TAPS * CHANNELS / 8;
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ unsigned long long barriers[2 * MOST_STAGES];
   const ptx_shared stages = ptx_shared_address(shared);
   const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
   const int role = uniform(threadIdx.x / THREADS), split = divide(blockIdx.x, t.pairs), pair = blockIdx.x - split * t.pairs.by, of_k = divide(pair, t.parts_c),
-            first_k = of_k * WIDE, first_c = (pair - of_k * t.parts_c.by) * WIDE;
-  const int halo_bytes = t.pitch * t.halo * t.images * ROW, gradient_bytes = t.pitch * (t.images > 1 ? t.halo : t.rows) * t.images * ROW;
+            first_k = of_k * FILTERS, first_c = (pair - of_k * t.parts_c.by) * CHANNELS;
+  const int halo_bytes = t.pitch * t.halo * t.images * X::BYTES, gradient_bytes = t.pitch * (t.images > 1 ? t.halo : t.rows) * t.images * ROW;
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&gradients);
@@ -79,19 +82,20 @@ __global__ void __launch_bounds__(BLOCK, 1)
   ptx_setmaxnreg_inc<152>();
   ptx_griddepcontrol_wait();
   const int me = role - 1, lane = threadIdx.x % 32; /* of the consumers: the row of taps */
-  const ptx_shared b = stages + t.gradients + me * p.dil_h * t.pitch * ROW;
+  const ptx_shared b = stages + t.gradients + me * p.dil_h * t.pitch * X::BYTES;
   float sum[OCTETS * 4] = {};
   int before = -1;
   for (int i = split; i < t.tiles; i += t.splits, s = next_slot(s, t.stages)) {
     ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
     unsigned long long of_a = ptx_wgmma_descriptor(stages + s.stage * t.stage, ROW, 8 * ROW, PTX_SWIZZLE_128);
-    unsigned long long of_b = ptx_wgmma_descriptor(b + s.stage * t.stage, p.dil_w * ROW, 8 * ROW, PTX_SWIZZLE_128);
-    for (int step = 0; step < t.steps; step++, of_a += K16 * CHUNKS, of_b += K16 * CHUNKS) {
+    unsigned long long of_b = ptx_wgmma_descriptor(b + s.stage * t.stage, p.dil_w * X::BYTES, 8 * X::BYTES, X::SWIZZLE);
+    for (int step = 0; step < t.steps; step++, of_a += K16 * CHUNKS, of_b += K16 * X::BYTES / 16) {
       ptx_wgmma_fence();
       ptx_wgmma<1, 1>(sum, of_a, of_b);
       ptx_wgmma_commit();
-      ptx_wgmma_wait<1>(); /* the product before is done, and with a tile's first the tile before */
-      if (step == 0 && before >= 0 && lane == 0) ptx_mbarrier_arrive(r.empty + 8 * before);
+      if (step > 0) continue;
+      ptx_wgmma_wait<1>(); /* the tile before is done */
+      if (before >= 0 && lane == 0) ptx_mbarrier_arrive(r.empty + 8 * before);
     }
     before = s.stage;
   }
@@ -104,14 +108,16 @@ __global__ void __launch_bounds__(BLOCK, 1)
   } else {
 #pragma unroll
     for (int j = 0; j < OCTETS; j++)
-      put_dw(p, me * TAPS + j / 8, first_c + j % 8 * 8 + lane % 4 * 2, first_k + threadIdx.x / 32 % 4 * 16 + lane / 4,
+      put_dw(p, me * TAPS + j * 8 / CHANNELS, first_c + j * 8 % CHANNELS + lane % 4 * 2, first_k + threadIdx.x / 32 % 4 * 16 + lane / 4,
              make_float4(sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]), dw);
   }
 }
 
 /* dw, of all splits' sums, in their order. A block: an octet of a pair's row of taps; its threads add as many lanes of the sum as blockDim.y says, and then these.
  * parts without __restrict__: they are written after this kernel has begun. */
+template <int CHANNELS>
 __global__ void __launch_bounds__(MOST_LANES *THREADS) add_splits_kernel(conv_problem p, window_cut t, const float4 *parts, __half *__restrict__ dw) {
+  constexpr int OCTETS = TAPS * CHANNELS / 8;
   __shared__ float4 lanes[MOST_LANES][THREADS];
   if (threadIdx.x == 0 && threadIdx.y == 0) ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
   const int octet = blockIdx.x % OCTETS, row = blockIdx.x / OCTETS % CONSUMERS, pair = blockIdx.x / (OCTETS * CONSUMERS), of_k = divide(pair, t.parts_c);
@@ -120,51 +126,80 @@ __global__ void __launch_bounds__(MOST_LANES *THREADS) add_splits_kernel(conv_pr
   ptx_griddepcontrol_wait(); /* the parts are there */
 #pragma unroll 8
   for (int split = threadIdx.y; split < t.splits; split += blockDim.y) {
-    const float4 part = from[(int64_t)split * t.pairs.by * PART];
+    const float4 part = from[(int64_t)split * t.pairs.by * (CONSUMERS * OCTETS * THREADS)];
     sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
   }
   if (!sum_of_lanes(lanes, &sum)) return;
-  put_dw(p, row * TAPS + octet / 8, (pair - of_k * t.parts_c.by) * WIDE + octet % 8 * 8 + threadIdx.x % 4 * 2,
-         of_k * WIDE + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, sum, dw);
+  put_dw(p, row * TAPS + octet * 8 / CHANNELS, (pair - of_k * t.parts_c.by) * CHANNELS + octet * 8 % CHANNELS + threadIdx.x % 4 * 2,
+         of_k * FILTERS + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, sum, dw);
 }
 
 /* ---------------------------------------------------------------- host */
 
+/* The kernels by the channels of a position. */
+typedef void (*window_t)(conv_problem p, window_cut t, CUtensorMap halos, CUtensorMap gradients, float4 *parts, __half *dw);
+typedef void (*add_t)(conv_problem p, window_cut t, const float4 *parts, __half *dw);
+typedef struct window_row {
+  int channels;
+  CUtensorMapSwizzle swizzle;
+  window_t window;
+  add_t add;
+} window_row;
+static const window_row widths[] = {{16, CU_TENSOR_MAP_SWIZZLE_32B, window_wgrad_kernel<16>, add_splits_kernel<16>},
+                                    {32, CU_TENSOR_MAP_SWIZZLE_64B, window_wgrad_kernel<32>, add_splits_kernel<32>},
+                                    {64, CU_TENSOR_MAP_SWIZZLE_128B, window_wgrad_kernel<64>, add_splits_kernel<64>}};
+
 typedef struct window_plan {
   CUtensorMap halos, gradients;
   window_cut cut;
+  const window_row *width;
   int blocks, lanes;
 } window_plan;
+
+/* Bytes of all parts: sums in fp32. */
+static int64_t parts_bytes(const window_cut &t, int channels) {
+  return (int64_t)t.pairs.by * t.splits * CONSUMERS * (TAPS * channels / 8) * THREADS * (int)sizeof(float4);
+}
 
 static int64_t up_to(int64_t all, int whole) { return ceil_div(all, whole) * whole; }
 
 /* The cut into tiles of `rows` rows, or of images if those are all; false: two of them do not fit into shared memory, or no box is so large. */
-static bool try_cut(const conv_problem *p, int rows, int images, int64_t room, window_cut *t) {
+static bool try_cut(const conv_problem *p, int channels, int rows, int images, int64_t room, window_cut *t) {
   t->rows = rows, t->images = images, t->pitch = p->Q + (p->S - 1) * p->dil_w, t->halo = rows + (p->R - 1) * p->dil_h;
   if (t->pitch > 256 || t->halo > 256 || images > 256) return false;
   const int64_t box = (int64_t)t->pitch * t->halo * images, dy = (int64_t)t->pitch * (images > 1 ? t->halo : rows) * images;
   if (box > INT_MAX / ROW / 2) return false;
   t->steps = (int)ceil_div(dy, K16), t->gradients = t->steps * K16 * ROW;
   const int64_t read = (int64_t)t->steps * K16 + (p->R - 1) * p->dil_h * t->pitch + (p->S - 1) * p->dil_w; /* rows that the last product's descriptors reach */
-  t->stage = t->gradients + (int)up_to(read > box ? read : box, 8) * ROW;
+  t->stage = (int)up_to(t->gradients + (read > box ? read : box) * channels * 2, 8 * ROW);
   t->stages = room / t->stage < MOST_STAGES ? (int)(room / t->stage) : MOST_STAGES;
   t->by_p = divisor_of((int)ceil_div(p->P, rows)), t->tiles = t->by_p.by * (int)ceil_div(p->N, images);
   return t->stages >= 2;
 }
 
-/* The cut with the fewest products for the block that has most, and a little for each tile. */
-static bool best_cut(const conv_problem *p, int64_t room, int pairs, int sm_count, window_cut *best) {
+/* Clocks of the block that has most tiles, and of the sums that all leave, by the constants of 06l's cut (pixel_cut.h). A product is as long as its sums take, or as its
+ * operands take to be read, 128 bytes a clock. */
+static double clocks_of_cut(const window_cut &t, int channels, int sm_count) {
+  const double columns = TAPS * channels, products = t.steps * 1.22 * CONSUMERS * fmax(columns / 2, 16 + columns / 4);
+  const double bytes = (double)t.images * t.pitch * (t.halo * 2 * channels + (t.images > 1 ? t.halo : t.rows) * ROW) / 41;
+  const double tile = 200 + fmax(products, bytes) + 0.13 * fmin(products, bytes), rounds = ceil_div(t.pairs.by, sm_count) * ceil_div(t.tiles, t.splits);
+  return rounds * tile + (t.splits > 1 ? parts_bytes(t, channels) / 950.0 : 0);
+}
+
+/* The cheapest width and cut. */
+static bool best_cut(const conv_problem *p, int64_t room, int sm_count, const window_row **width, window_cut *best) {
   double least = INFINITY;
-  for (int parts = 1; parts <= p->P; parts++)
-    for (int images = 1; images <= (parts == 1 ? p->N : 1); images++) {
-      window_cut t = {};
-      if (!try_cut(p, (int)ceil_div(p->P, parts), images, room, &t)) break;
-      t.splits = pairs < sm_count ? sm_count / pairs : 1;
-      if (t.splits > t.tiles) t.splits = t.tiles;
-      const double step = fmax(CONSUMERS * TAPS * WIDE / 2, (double)t.stage / t.steps / 70);
-      const double clocks = ceil_div(t.tiles, t.splits) * (t.steps * step + 100);
-      if (clocks < least) least = clocks, *best = t;
-    }
+  for (const window_row &row : widths)
+    for (int parts = 1; parts <= p->P; parts++)
+      for (int images = 1; images <= (parts == 1 ? p->N : 1); images++) {
+        window_cut t = {};
+        if (!try_cut(p, row.channels, (int)ceil_div(p->P, parts), images, room, &t)) break;
+        t.parts_c = divisor_of((int)ceil_div(p->C, row.channels)), t.pairs = divisor_of(t.parts_c.by * (int)ceil_div(p->K, FILTERS));
+        t.splits = t.pairs.by < sm_count ? sm_count / t.pairs.by : 1;
+        if (t.splits > t.tiles) t.splits = t.tiles;
+        const double clocks = clocks_of_cut(t, row.channels, sm_count);
+        if (clocks < least) least = clocks, *best = t, *width = &row;
+      }
   return least < INFINITY;
 }
 
@@ -180,23 +215,23 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
   if (p->Q + 2 * (int64_t)p->dil_w > 256 || 2 * (int64_t)p->dil_h > 200) return "rows with their halo have more than 256 pixels";
   window_plan *mine = plan_data<window_plan>(plan);
   window_cut *t = &mine->cut;
-  const int parts_c = (int)ceil_div(p->C, WIDE), pairs = parts_c * (int)ceil_div(p->K, WIDE);
-  if (!best_cut(p, (int64_t)device->shared_per_block - 1024 - (int64_t)sizeof(float4) * MOST_LANES * THREADS, pairs, device->sm_count, t))
+  if (!best_cut(p, (int64_t)device->shared_per_block - 1024 - (int64_t)sizeof(float4) * MOST_LANES * THREADS, device->sm_count, &mine->width, t))
     return "two tiles do not fit in shared memory";
-  t->pairs = divisor_of(pairs), t->parts_c = divisor_of(parts_c);
-  mine->blocks = pairs * t->splits;
+  const window_row *const row = mine->width;
+  mine->blocks = t->pairs.by * t->splits;
   mine->lanes = t->splits < 4 ? 1 : t->splits < 4 * MOST_LANES ? t->splits / 4 : MOST_LANES;
-  plan->workspace_bytes = t->splits > 1 ? (size_t)mine->blocks * PART * sizeof(float4) : 0;
+  plan->workspace_bytes = t->splits > 1 ? (size_t)parts_bytes(*t, row->channels) : 0;
   const cuuint64_t x_size[4] = {(cuuint64_t)p->C, (cuuint64_t)p->W, (cuuint64_t)p->H, (cuuint64_t)p->N},
                    y_size[4] = {(cuuint64_t)p->K, (cuuint64_t)p->Q, (cuuint64_t)p->P, (cuuint64_t)p->N};
-  const cuuint32_t x_box[4] = {WIDE, (cuuint32_t)t->pitch, (cuuint32_t)t->halo, (cuuint32_t)t->images},
-                   y_box[4] = {WIDE, (cuuint32_t)t->pitch, (cuuint32_t)(t->images > 1 ? t->halo : t->rows), (cuuint32_t)t->images};
-  why = map_tiles(plan, &mine->halos, "x", 4, x_size, x_box);
+  const cuuint32_t x_box[4] = {(cuuint32_t)row->channels, (cuuint32_t)t->pitch, (cuuint32_t)t->halo, (cuuint32_t)t->images},
+                   y_box[4] = {FILTERS, (cuuint32_t)t->pitch, (cuuint32_t)(t->images > 1 ? t->halo : t->rows), (cuuint32_t)t->images};
+  why = map_tiles(plan, &mine->halos, "x", 4, x_size, x_box, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, row->swizzle);
   if (!why) why = map_tiles(plan, &mine->gradients, "dy", 4, y_size, y_box);
   if (why) return why;
-  snprintf(plan->words, sizeof plan->words, "%d image%s, %d row%s a tile: %d tiles by %d block%s for each of %d pieces, %d stages", t->images,
-           t->images == 1 ? "" : "s", t->rows, t->rows == 1 ? "" : "s", t->tiles, t->splits, t->splits == 1 ? "" : "s", pairs, t->stages);
-  const cudaError_t status = plan_allow_shared((const void *)window_wgrad_kernel, (size_t)(t->stages * t->stage));
+  snprintf(plan->words, sizeof plan->words, "%d image%s, %d row%s a tile: %d tiles by %d block%s for each of %d piece%s of %d channels, %d stages", t->images,
+           t->images == 1 ? "" : "s", t->rows, t->rows == 1 ? "" : "s", t->tiles, t->splits, t->splits == 1 ? "" : "s", t->pairs.by,
+           t->pairs.by == 1 ? "" : "s", row->channels, t->stages);
+  const cudaError_t status = plan_allow_shared((const void *)row->window, (size_t)(t->stages * t->stage));
   return status ? plan_failed(plan, status) : NULL;
 }
 
@@ -209,10 +244,11 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
   if (!status) status = map_at(&gradients, &mine->gradients, b->y);
   if (status) return status;
   status = launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)(t.stages * t.stage), .stream = stream, .early = true},
-                         window_wgrad_kernel, p, t, halos, gradients, (float4 *)b->workspace, (__half *)b->w);
+                         mine->width->window, p, t, halos, gradients, (float4 *)b->workspace, (__half *)b->w);
   if (status || t.splits == 1) return status;
-  return launch_kernel({.grid = dim3(t.pairs.by * CONSUMERS * OCTETS), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true}, add_splits_kernel,
-                       p, t, (const float4 *)b->workspace, (__half *)b->w);
+  const int octets = CONSUMERS * TAPS * mine->width->channels / 8;
+  return launch_kernel({.grid = dim3(t.pairs.by * octets), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true}, mine->width->add, p, t,
+                       (const float4 *)b->workspace, (__half *)b->w);
 }
 
 /* An accumulator takes one product after the other, which adds 16 positions and what it was, at most for all of them; then the splits, in lanes. */

@@ -31,11 +31,12 @@ static void *const no_address = (void *)512;
  * upper[] past the last, run along W, then H, then N. stride: bytes. promotion: what L2 fetches where it has not got what is read. Returns NULL or why not. */
 static inline const char *map_pixels(conv_plan *plan, CUtensorMap *map, const char *what, const cuuint64_t *size, const cuuint64_t *stride, const int *lower,
                                      const int *upper, int channels, int pixels, const cuuint32_t *step,
-                                     CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B) {
+                                     CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                     CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B) {
   const auto encode = driver_function<decltype(cuTensorMapEncodeIm2col)>("cuTensorMapEncodeIm2col");
   if (encode == NULL || map_replace() == NULL) return "the driver has no tensor maps";
   const CUresult status = encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, no_address, size, stride, lower, upper, (cuuint32_t)channels, (cuuint32_t)pixels,
-                                 step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                                 step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) return map_refused(plan, what, status);
   int version = 0;
   const cudaError_t asked = cudaDriverGetVersion(&version);
@@ -59,19 +60,21 @@ static inline const char *map_windows(conv_plan *plan, CUtensorMap *map, const c
     if (lower[d] < -128 || upper[d] < -128 || upper[d] > 127) return "windows begin more than 128 pixels outside or end so far inside (tensor maps)";
   if ((p->S - 1) * p->dil_w > 255 || (p->R - 1) * p->dil_h > 255) return "a filter reaches over more than 256 pixels (tensor maps)";
   if (p->stride_w > 8 || p->stride_h > 8) return "a stride above 8 (tensor maps)";
-  return map_pixels(plan, map, "x's windows", size, stride, lower, upper, channels, pixels, step, promotion);
+  return map_pixels(plan, map, "x's windows", size, stride, lower, upper, channels, pixels, step, promotion,
+                    channels == 32 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
 /* A tensor as it lies, `dims` dimensions, innermost first, and a box of it, both in halves. */
 static inline const char *map_tiles(conv_plan *plan, CUtensorMap *map, const char *what, int dims, const cuuint64_t *size, const cuuint32_t *box,
-                                    CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B) {
+                                    CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                    CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B) {
   cuuint64_t stride[5] = {2 * size[0]};
   cuuint32_t step[5] = {1, 1, 1, 1, 1};
   for (int d = 1; d < dims; d++) stride[d] = stride[d - 1] * size[d];
   const auto encode = driver_function<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   if (encode == NULL || map_replace() == NULL) return "the driver has no tensor maps";
   const CUresult status = encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, (cuuint32_t)dims, no_address, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                                 CU_TENSOR_MAP_SWIZZLE_128B, promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                                 swizzle, promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return status == CUDA_SUCCESS ? NULL : map_refused(plan, what, status);
 }
 

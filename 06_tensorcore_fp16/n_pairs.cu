@@ -81,11 +81,11 @@ __global__ void __launch_bounds__(BLOCK, 1) pair_kernel(conv_problem p, pixel_cu
     float sum[N / 2];
     int before = s.stage;
     ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
-    multiply_pixels<true>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
+    multiply_pixels<true, WIDE>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
     i++, s = next_slot(s, t.stages);
     for (const int stop = min(end, (party + 1) * t.steps.by); i < stop; i++, s = next_slot(s, t.stages)) {
       ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
-      multiply_pixels<false>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
+      multiply_pixels<false, WIDE>(sum, a + s.stage * t.stage, b + s.stage * t.stage);
       ptx_wgmma_wait<1>(); /* the step before is done */
       if (lane < PAIR) ptx_mbarrier_arrive_cluster(empty + 8 * before);
       before = s.stage;
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(BLOCK, 1) pair_kernel(conv_problem p, pixel_cu
     ptx_wgmma_wait<0>();
     if (lane < PAIR) ptx_mbarrier_arrive_cluster(empty + 8 * before);
 
-    leave_sums<N>(p, t, sum, corner_of(t, party * t.party.by + member, rank), me, piece_of(t, unit, party, member, rank, me), parts, dw);
+    leave_sums<N, WIDE>(p, t, sum, corner_of(t, party * t.party.by + member, rank), me, piece_of(t, unit, party, member, rank, me), parts, dw);
   }
   ptx_cluster_arrive();
   ptx_cluster_wait(); /* nobody tells this block anything any more */
@@ -148,8 +148,9 @@ static cudaError_t launch_wgrad(const conv_plan *plan, const conv_buffers *b, cu
       {.grid = dim3(blocks_of(&t)), .block = dim3(BLOCK), .shared = (size_t)(t.stages * t.stage), .stream = stream, .cluster = PAIR, .early = true},
       instances[t.n - 1], p, t, windows, gradients, (float4 *)b->workspace, (__half *)b->w);
   if (status || alone(t)) return status;
-  return launch_kernel({.grid = dim3(tiles_of(&t) * PAIR * CONSUMERS * t.n * OCTETS), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true},
-                       add_parts_kernel, p, t, (const float4 *)b->workspace, (__half *)b->w);
+  return launch_kernel(
+      {.grid = dim3(tiles_of(&t) * PAIR * CONSUMERS * columns_of(&t) / 8), .block = dim3(THREADS, mine->lanes), .stream = stream, .early = true},
+      add_parts_kernel, p, t, (const float4 *)b->workspace, (__half *)b->w);
 }
 
 NHWC_ROW(pair_wgrad, "06n", "06l by pairs of blocks: what both want is asked for once", PASS_WGRAD, 90, plan_wgrad, launch_wgrad, growth_of_pixels);

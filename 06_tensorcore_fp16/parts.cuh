@@ -4,6 +4,12 @@
 
 static constexpr int MOST_LANES = 8;
 
+/* A box of x whose rows are so many channels: their bytes, and how 16-byte pieces are permuted in them. */
+template <int CHANNELS> struct box_row {
+  static constexpr int BYTES = 2 * CHANNELS;
+  static constexpr ptx_swizzle SWIZZLE = CHANNELS == 64 ? PTX_SWIZZLE_128 : CHANNELS == 32 ? PTX_SWIZZLE_64 : PTX_SWIZZLE_32;
+};
+
 /* Two neighbouring channels of filters k and k + 8, rounded, to dw. */
 static __device__ __forceinline__ void put_dw(const conv_problem &p, int tap, int c, int k, float4 sum, __half *dw) {
   __half *const to = dw + ((int64_t)k * p.R * p.S + tap) * p.C + c;

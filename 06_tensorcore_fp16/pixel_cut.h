@@ -13,20 +13,23 @@ enum { ONE_TILE, SAME_COLUMNS, ALL_TILES, PARTIES };
 /* What the blocks of a pair share: the columns and so x, or the filters and so dy. */
 enum { NO_PAIR, SHARED_X, SHARED_DY };
 
-/* Up to four boxes a product, or two beside each other (both consumers with the same 64 filters): with more, a ring has fewer stages than producers. */
+/* Up to four boxes a product, or two beside each other (both consumers with the same 64 filters): with more, a ring has fewer stages than producers. Of the narrow
+ * boxes only where each block has a tile to itself: 160 columns fill more multiprocessors then, and nobody has sums to share. */
 typedef struct pixel_shape {
-  int n;
+  int channels, n; /* of a box; boxes of a product */
   bool beside;
 } pixel_shape;
-static const pixel_shape pixel_shapes[] = {{1, true}, {1, false}, {2, false}, {3, false}, {4, false}, {2, true}};
+static const pixel_shape pixel_shapes[] = {{WIDE, 1, true},  {WIDE, 1, false}, {WIDE, 2, false},  {WIDE, 3, false},
+                                           {WIDE, 4, false}, {WIDE, 2, true},  {NARROW, 5, false}};
 
-/* In at most so many blocks; party, pair: of the above. False: more than can be counted, or a party has more tiles than there are blocks. */
+/* In at most so many blocks; party, pair: of the above. False: more than can be counted, or a party has more tiles than there are blocks, or
+ * narrow boxes would leave parts. */
 static bool cut_into(const conv_problem *p, pixel_shape shape, int pair, int party, int blocks, pixel_cut *t) {
-  const int parts_c = (int)ceil_div(p->C, WIDE), steps = (int)ceil_div((int64_t)p->N * p->P * p->Q, PIXELS);
+  const int parts_c = (int)ceil_div(p->C, shape.channels), steps = (int)ceil_div((int64_t)p->N * p->P * p->Q, PIXELS);
   *t = {};
   t->row = divisor_of(p->Q), t->image = divisor_of(p->P * p->Q), t->steps = divisor_of(steps);
   t->parts_c = divisor_of(parts_c), t->columns = divisor_of(p->S);
-  t->n = shape.n, t->pair = pair == NO_PAIR ? 1 : 2;
+  t->channels = shape.channels, t->n = shape.n, t->pair = pair == NO_PAIR ? 1 : 2;
   if (shape.beside) t->filters = WIDE, t->boxes = CONSUMERS * t->n, t->boxes_apart = t->n;
   else t->filters = CONSUMERS * WIDE, t->filters_apart = WIDE, t->boxes = t->n;
   if (pair == SHARED_X) t->filters_next = t->filters;
@@ -38,16 +41,17 @@ static bool cut_into(const conv_problem *p, pixel_shape shape, int pair, int par
   t->tiles_k = divisor_of(tiles_k), t->all = (int)all;
   t->party = divisor_of((int)together), t->parties = (int)(tiles / together), t->total = t->parties * steps;
   t->each = divisor_of((int)ceil_div(t->total, blocks / t->pair / (int)together)), t->units = (int)ceil_div(t->total, t->each.by);
-  t->stage = t->filters * ROW + t->boxes * BOX;
-  return true;
+  t->stage = t->filters * ROW + t->boxes * PIXELS * 2 * t->channels;
+  return t->channels == WIDE || (pair == NO_PAIR && alone(*t));
 }
 
+static int columns_of(const pixel_cut *t) { return t->n * t->channels; } /* of a product */
 static int tiles_of(const pixel_cut *t) { return t->parties * t->party.by; }
 static int blocks_of(const pixel_cut *t) { return t->units * t->party.by * t->pair; }
 
 /* Bytes of all parts: sums in fp32. */
 static int64_t parts_bytes(const pixel_cut *t) {
-  return alone(*t) ? 0 : (int64_t)(t->parties + t->units - 1) * t->party.by * t->pair * CONSUMERS * t->n * OCTETS * THREADS * (int)sizeof(float4);
+  return alone(*t) ? 0 : (int64_t)(t->parties + t->units - 1) * t->party.by * t->pair * CONSUMERS * (columns_of(t) / 8) * THREADS * (int)sizeof(float4);
 }
 
 /* Of a byte that several blocks want at about the same time, what each of them waits for. */
@@ -62,9 +66,9 @@ static double clocks_of_cut(const conv_problem *p, const pixel_cut *t) {
   const int columns = tiles_of(t) / t->tiles_k.by, with_x = t->party.by > 1 ? t->tiles_k.by : 1, with_dy = t->parties == 1 ? columns : 1;
   const double memory = (x + dy < 40e6 || t->parties == 1 ? x + dy : x * t->tiles_k.by + dy * columns) / 2000;
   const double bytes_dy = t->filters * ROW * wanted_by(with_dy) * (t->boxes_next > 0 ? 0.5 : 1);
-  const double bytes_x = t->boxes * BOX * wanted_by(with_x) * (t->filters_next > 0 ? 0.5 : 1);
-  const double steps = t->each.by * fmax(1.22 * 2 * CONSUMERS * t->n * WIDE, (bytes_x + bytes_dy) / 41);
-  return 2500 + fmax(steps, memory) + 0.13 * fmin(steps, memory) + ends * clocks_of_end(t->n * WIDE) + (alone(*t) ? 0 : parts_bytes(t) / 1350.0 + 1100) +
+  const double bytes_x = t->boxes * PIXELS * 2 * t->channels * wanted_by(with_x) * (t->filters_next > 0 ? 0.5 : 1);
+  const double steps = t->each.by * fmax(1.22 * 2 * CONSUMERS * columns_of(t), (bytes_x + bytes_dy) / 41);
+  return 2500 + fmax(steps, memory) + 0.13 * fmin(steps, memory) + ends * clocks_of_end(columns_of(t)) + (alone(*t) ? 0 : parts_bytes(t) / 1350.0 + 1100) +
          (t->pair > 1 ? 500 : 0);
 }
 

@@ -6,6 +6,7 @@
 static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 8;
 static constexpr int ADDED = MOST_LANES * THREADS * 16 /* bytes, of the second kernel */;
 static constexpr int PIXELS = 64 /* of a step */, WIDE = 64 /* filters or channels of a box */, BOX = PIXELS * ROW, OCTETS = WIDE / 8;
+static constexpr int NARROW = 32; /* channels of a box, too, where each block has a tile to itself */
 
 /* How the problem is cut. A tile is what one block multiplies, or the two of a pair (06n). */
 typedef struct pixel_cut {
@@ -15,7 +16,8 @@ typedef struct pixel_cut {
   int filters, boxes;                /* of a block: filters, boxes of b */
   int filters_apart, boxes_apart;    /* from one consumer to the next */
   int filters_next, boxes_next;      /* from one block of a pair to the next */
-  int pair, n, stages, stage;        /* blocks of a tile; boxes of a product; bytes of a stage */
+  int pair, channels, n;             /* blocks of a tile; channels of a box of b; boxes of a product */
+  int stages, stage;                 /* bytes of a stage */
   int parties, units, total, all;    /* total: steps of all parties; all: boxes of b */
 } pixel_cut;
 
@@ -35,33 +37,36 @@ static __device__ __forceinline__ corner corner_of(const pixel_cut &t, int tile,
 /* Tap and first channel of a box. */
 static __device__ __forceinline__ place place_of(const conv_problem &p, const pixel_cut &t, int box) {
   const int tap = divide(box, t.parts_c), r = divide(tap, t.columns);
-  return {r, tap - r * p.S, (box - tap * t.parts_c.by) * WIDE};
+  return {r, tap - r * p.S, (box - tap * t.parts_c.by) * t.channels};
 }
 
 /* Asks for the products of a step: 64 filters, 2 SUMS columns, 64 pixels, which are rows of a box: the next 16 of them lie 16 rows on. */
-template <bool FIRST, int SUMS> static __device__ __forceinline__ void multiply_pixels(float (&sum)[SUMS], ptx_shared a, ptx_shared b) {
+template <bool FIRST, int CHANNELS, int SUMS> static __device__ __forceinline__ void multiply_pixels(float (&sum)[SUMS], ptx_shared a, ptx_shared b) {
+  using X = box_row<CHANNELS>;
   ptx_wgmma_fence();
-  const unsigned long long of_a = ptx_wgmma_descriptor(a, BOX, 8 * ROW, PTX_SWIZZLE_128), of_b = ptx_wgmma_descriptor(b, BOX, 8 * ROW, PTX_SWIZZLE_128);
+  const unsigned long long of_a = ptx_wgmma_descriptor(a, BOX, 8 * ROW, PTX_SWIZZLE_128);
+  const unsigned long long of_b = ptx_wgmma_descriptor(b, PIXELS * X::BYTES, 8 * X::BYTES, X::SWIZZLE);
 #pragma unroll
   for (int l = 0; l < PIXELS; l += 16) {
     if (FIRST && l == 0) ptx_wgmma<1, 1, 0>(sum, of_a, of_b);
-    else ptx_wgmma<1, 1>(sum, of_a + l * CHUNKS, of_b + l * CHUNKS);
+    else ptx_wgmma<1, 1>(sum, of_a + l * CHUNKS, of_b + l * (X::BYTES / 16));
   }
   ptx_wgmma_commit();
 }
 
 /* A consumer's sums of 64 filters and N columns: to dw, or to parts[piece][octet of columns][thread], two neighbouring columns of two filters. */
-template <int N>
+template <int N, int CHANNELS>
 static __device__ __forceinline__ void leave_sums(const conv_problem &p, const pixel_cut &t, const float (&sum)[N / 2], const corner &at, int me, int piece,
                                                   float4 *__restrict__ parts, __half *__restrict__ dw) {
   if (alone(t)) {
     const int lane = threadIdx.x % 32, k = at.k + me * t.filters_apart + threadIdx.x / 32 % 4 * 16 + lane / 4;
 #pragma unroll
     for (int j = 0; j < N / 8; j++) {
-      const int box = at.box + me * t.boxes_apart + j / OCTETS;
+      const int box = at.box + me * t.boxes_apart + j * 8 / CHANNELS;
       if (box >= t.all) continue;
       const place of_x = place_of(p, t, box);
-      put_dw(p, of_x.r * p.S + of_x.s, of_x.c + j % OCTETS * 8 + lane % 4 * 2, k, make_float4(sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]), dw);
+      put_dw(p, of_x.r * p.S + of_x.s, of_x.c + j * 8 % CHANNELS + lane % 4 * 2, k, make_float4(sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]),
+             dw);
     }
     return;
   }

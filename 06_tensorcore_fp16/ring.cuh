@@ -50,8 +50,8 @@ static __device__ __forceinline__ tile tile_of(const conv_problem &p, int group,
 }
 
 /* The next step of the reduction: 64 channels more, or the next tap. Counted, not divided: one thread loads for all, and they wait. */
-static __device__ __forceinline__ place next_step(const conv_problem &p, place at, int group_c) {
-  at.c += BK;
+static __device__ __forceinline__ place next_step(const conv_problem &p, place at, int group_c, int channels = BK) {
+  at.c += channels;
   if (at.c < group_c) return at;
   at.c = 0, at.s++;
   if (at.s == p.S) at.s = 0, at.r++;

@@ -133,15 +133,15 @@ only='' gradient='--pass wgrad --kernel 06l --shape mb3ic64ih13oc72oh11kh3dh1ph1
 wgrad=06_tensorcore_fp16/l_wgrad.cu
 plant pixels_ring $wgrad 's/ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06l: a stage filled again that the products under way still read' "$gradient"
 plant pixels_bytes $wgrad 's/expect_tx\(full, t.stage\)/expect_tx(full, t.stage - BOX)/' said 'brings more bytes|deadlock|uninitialised' '06l: fewer bytes expected than come' "$gradient"
-plant pixels_columns 06_tensorcore_fp16/pixels.cuh@$wgrad 's/(of_b = .*), BOX, 8/\1, ROW, 8/' result '' '06l: columns of the next box where those of the next pixel lie' "$gradient"
+plant pixels_columns 06_tensorcore_fp16/pixels.cuh@$wgrad 's/(descriptor\(b, )PIXELS \* X::BYTES/\1X::BYTES/' result '' '06l: columns of the next box where those of the next pixel lie' "$gradient"
 plant pixels_dilation $wgrad 's/of_x.r \* p.dil_h/of_x.r/' result '' '06l: the dilation of rows forgotten' "$gradient"
 plant pixels_place 06_tensorcore_fp16/pixels.cuh@$wgrad 's/\(unit \+ party\) \* t.party.by/(unit + 0 * party) * t.party.by/' result '' '06l: sums of all tiles in the same place' "$gradient"
 plant pixels_parts 06_tensorcore_fp16/pixels.cuh@$wgrad 's/unit <= last/unit < last/' result '' '06l: the last part not added' "$gradient"
 plant pixels_wait 06_tensorcore_fp16/pixels.cuh@$wgrad '/the parts are there/d' said 'overlap' '06l: parts read before they are there' "$gradient"
 gradient='--pass wgrad --kernel 06m --shape mb24ic64ih13oc72oh13kh3ph1'
 wgrad=06_tensorcore_fp16/m_window_wgrad.cu
-plant taps_apart $wgrad 's/p.dil_w \* ROW, 8/2 * p.dil_w * ROW, 8/' result '' '06m: the next tap two pixels on' "$gradient"
-plant taps_row $wgrad 's/me \* p.dil_h \* t.pitch \* ROW/me * p.dil_h * (t.pitch - 1) * ROW/' result '' '06m: a row of the tile one pixel too short' "$gradient"
+plant taps_apart $wgrad 's/p.dil_w \* X::BYTES, 8/2 * p.dil_w * X::BYTES, 8/' result '' '06m: the next tap two pixels on' "$gradient"
+plant taps_row $wgrad 's/me \* p.dil_h \* t.pitch \* X/me * p.dil_h * (t.pitch - 1) * X/' result '' '06m: a row of the tile one pixel too short' "$gradient"
 plant taps_ring $wgrad 's/ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06m: a stage filled again that the products under way still read' "$gradient"
 plant taps_zeros $wgrad '/gradient_bytes . 16 . threadIdx/d' said 'uninitialised' '06m: nothing behind dy' "$gradient"
 gradient='sms=8 --pass wgrad --kernel 06n --shape mb9ic200ih9oc136kh3ph1'
