@@ -9,9 +9,11 @@
  *
  *           dy lies at the same positions, with zeros where the halo tile has columns or rows between images: what x holds there does not matter, if it is finite.
  * Roles:    three consumers, a row of taps each, all with the same 64 filters; sums of 64 filters x 3 taps x 64 channels stay in registers for all of a block's tiles.
+ * Rows:     of 16, 32 or 64 channels, swizzled by as many bytes as they have. With few channels no zeros are multiplied; of 64 a block with a quarter of the channels leaves
+ *           a quarter of the sums. An estimate chooses.
  * Pieces:   blocks share the tiles of pixels; at the same time all blocks are at the same pixels, so that L2 serves those with other filters and channels. Each leaves
  *           its sums in the workspace, a second kernel adds them in the blocks' order. If there are as many pieces of dw as blocks, they go to dw at once.
- * Change:   against 06l the tile and its descriptors. So three consumers, who take registers from the one producer; and whole tiles, every n-th, for stretches of steps.
+ * Change:   against 06l the tile and its descriptors, and rows by the channels. So three consumers, who take registers from the one producer; and whole tiles, every n-th, for stretches of steps.
  * Expect:   (before anything ran on a GPU) a position costs three products of 64 x 192, 288 clocks for 16 of them, and brings 300 bytes: products decide. 64 channels and
  *           filters, 56 x 56, 256 images: 96 % of the positions count, so 77 us at 800 TFLOP/s and 5 for the sums; 95 where power decides. With 14 x 14 pixels 87 % count.
  * Passes:   wgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. 3 x 3, no stride, no groups; rows up to 256 with their halo. */

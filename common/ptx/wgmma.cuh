@@ -37,7 +37,7 @@ typedef enum { PTX_SWIZZLE_NONE, PTX_SWIZZLE_128, PTX_SWIZZLE_64, PTX_SWIZZLE_32
 /* A matrix descriptor (Matrix Descriptor Format): where an operand lies in shared memory. Strides in bytes, multiples of 16:
  *   K-major, swizzled: sbo from 8 rows to the next 8; lbo is not used. The next 16 halves of the rows: address + 32.
  *   K-major, not swizzled: core matrices of 8 rows of 16 bytes; sbo from 8 rows to the next 8, lbo from 8 halves of K to the next.
- *   MN-major, swizzled by 128: atoms of 64 rows or columns by 8 of K; sbo from 8 of K to the next 8, lbo from 64 to the next 64.
+ *   MN-major, swizzled by n bytes: atoms of n / 2 rows or columns by 8 of K; sbo from 8 of K to the next 8, lbo from n / 2 to the next n / 2.
  *   MN-major, not swizzled: core matrices of 8 of K, each 16 bytes of rows or columns; sbo from 8 rows or columns to the next 8, lbo from 8 of K to the next.
  * Descriptors are numbers: the same matrix n bytes further is the descriptor plus n / 16. */
 static __device__ __forceinline__ unsigned long long ptx_wgmma_descriptor(ptx_shared address, unsigned lbo, unsigned sbo, ptx_swizzle swizzle) {
