@@ -50,8 +50,8 @@ static __device__ __forceinline__ void ptx_mbarrier_expect_tx(ptx_shared barrier
 }
 
 /* mbarrier.arrive with .shared::cluster (9.0 and up): one arrival at a barrier of any block of the cluster, whose address ptx_mapa gives. As everywhere it releases
- * to the own block only: it says that something was read. With .release.cluster, which would also hand on what was written, it waits for what the thread has under way,
- * products too (docs/06_launch.md). */
+ * to the own block only: it says that something was read. With .release.cluster, which would also hand on what was written, it waits, by its
+ * times, for what the thread has under way, products too (docs/06_launch.md). */
 static __device__ __forceinline__ void ptx_mbarrier_arrive_cluster(ptx_shared barrier PTX_CALLER) {
 #ifdef CUDA_EMULATOR
   emu_mbarrier_arrive(barrier, 1, file, line);
