@@ -97,6 +97,7 @@ typedef struct emu_counter {
     emu_touch *at;
     int count, room;
   } log[EMU_WARP]; /* what each lane has accessed in this step */
+  bool logged;     /* any of them */
 } emu_counter;
 
 /* A launch that has been counted. */

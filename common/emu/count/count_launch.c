@@ -177,6 +177,8 @@ void emu_count_see(const void *pointer, size_t bytes, emu_access_kind kind, cons
   emu_counter *c = counting;
   if (c == NULL) return;
   const uintptr_t address = (uintptr_t)pointer, in_arena = address - (uintptr_t)c->worker->arena;
+  const emu_stack *own = emu_self->stack;
+  if (address - (uintptr_t)own->bottom < (size_t)(own->top - own->bottom)) return; /* a local variable: no allocation to look for, under a lock */
   emu_touch touch = {.pc = pc, .address = address, .bytes = (uint32_t)bytes, .space = EMU_OTHER, .lane = emu_self->lane};
   touch.kind = emu_reads_memory(kind) ? EMU_READ : emu_writes_memory(kind) ? EMU_WRITE : EMU_ATOMIC;
   const emu_shadow *s = in_arena < EMU_ARENA ? NULL : shadow_of(c, address);

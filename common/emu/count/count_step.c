@@ -17,10 +17,12 @@ void emu_step_begin_block(emu_worker *w) {
   c->warp = 0;
   for (int i = 0; i < EMU_WARPS; i++) c->ready[i] = 0;
   for (int i = 0; i < EMU_WARP; i++) c->log[i].count = 0;
+  c->logged = false;
 }
 
 /* Turns what the lanes of the current warp have logged into requests. */
 static void flush(emu_counter *c) {
+  if (!c->logged) return; /* most steps touch no memory */
   int next[EMU_WARP] = {0};
   for (int first = 0; first < EMU_WARP;) {
     if (next[first] == c->log[first].count) {
@@ -39,6 +41,7 @@ static void flush(emu_counter *c) {
     emu_count_request(&c->counts, c->worker, together, n);
   }
   for (int i = 0; i < EMU_WARP; i++) c->log[i].count = 0;
+  c->logged = false;
 }
 
 static void turn_to(emu_counter *c, unsigned warp) {
@@ -64,6 +67,7 @@ void emu_step_log(emu_worker *w, const emu_touch *touch) {
     c->log[lane].at = emu_grow(c->log[lane].at, (size_t)c->log[lane].room, sizeof *touch, "the accesses of a lane");
   }
   c->log[lane].at[c->log[lane].count++] = *touch;
+  c->logged = true;
 }
 
 void emu_step_make_ready(emu_worker *w, emu_thread *t) {
@@ -111,8 +115,16 @@ void __sanitizer_cov_trace_pc(void) {
   const unsigned i = t->number;
   c->pc[i] = (uintptr_t)__builtin_return_address(0);
   c->depth[i] = (uint32_t)(t->stack->top - (unsigned char *)__builtin_frame_address(0));
-  emu_make_ready(t);
-  emu_wait(t);
+  if (c->group == 0) {
+    emu_make_ready(t);
+    emu_wait(t);
+    return;
+  }
+  /* As those two would do it while lanes are left in the step: all of the warp have started, and the next of them goes on. */
+  const unsigned next = (unsigned)__builtin_ctz(c->group);
+  c->group &= c->group - 1;
+  c->ready[c->warp] = (c->ready[c->warp] | 1u << t->lane) & ~(1u << next);
+  emu_hand_over(t, &t->warp->threads[next]);
 }
 
 /* This file is linked because kernels call the function above; so it is here that the counter comes into the program. */

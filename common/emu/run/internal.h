@@ -113,6 +113,7 @@ extern __thread emu_worker *emu_this_worker __attribute__((tls_model("initial-ex
 void emu_run_blocks(emu_worker *w, emu_launch *launch); /* until none is left */
 void emu_make_ready(emu_thread *t);
 void emu_wait(emu_thread *t);                                  /* runs others until somebody makes t ready */
+void emu_hand_over(emu_thread *t, emu_thread *next);           /* to one that the tool has chosen; t can go on, as it knows */
 void emu_linger(const char *what, const char *file, int line); /* with a seed, every fourth time: until nobody else can go on */
 __attribute__((noreturn)) void emu_abandon_block(void);        /* drops all threads of the block */
 void emu_barrier_exit(emu_block *b);                           /* a thread has exited: who waited for it? */

@@ -116,6 +116,12 @@ void emu_wait(emu_thread *t) {
   if (!same) emu_fiber_switch(&t->context, next);
 }
 
+void emu_hand_over(emu_thread *t, emu_thread *next) {
+  check_stack(t);
+  set_self(next);
+  emu_fiber_switch(&t->context, next->context);
+}
+
 void emu_yield(void) {
   emu_this_worker->yielded = true;
   emu_make_ready(emu_self);
