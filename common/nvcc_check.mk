@@ -1,6 +1,6 @@
 # make nvcc-check: every kernel through nvcc, for GPUs that are not here (the build's own has been): warnings are errors.
 #
-# Every word, every instruction and every limit of a block is looked at in a quick compilation too (nvcc 13), in a fifth of the time; objects in a folder of
+# Every word, every instruction and every limit of a block is looked at in a quick compilation too (nvcc 13), in a fifth of the time, without lines for a profiler; objects in a folder of
 # their own, as those of `make sass-NN ARCH=80` are optimized. What becomes of the code, spills and serialized wgmma, is asked of 90a, with all optimizations,
 # by `make nvcc-check` and by every build for a GPU. CI is to end in 15 minutes: `make test` compiles every file once, quickly, for the first architecture that it is
 # for, and makes no object for the host: nvcc reads and checks the host's part all the same, and g++ has compiled it for the emulator.
@@ -18,13 +18,13 @@ define check_rules
 build/nvcc/$(1)$(2)/%.cu.o: %.cu $(if $(call behind_90a,$(1)),$(HOPPER_OBJECTS)/%.cu.o)
 	@mkdir -p $$(@D)
 	$$(call say,nvcc sm_$(1) $$<)
-	$$(Q)scripts/nvcc_strict.sh $(if $(2),--quick) $$(NVCC) -ccbin $$(CXX) $$(NVCC_FLAGS) $(if $(2),$$(QUICK)) -gencode arch=compute_$(1),code=sm_$(1) $(if $(2),,$$(call STRICT_PTXAS,$(1))) $(call wanted,$(1)) $$< -o $$@
+	$$(Q)scripts/nvcc_strict.sh $(if $(2),--quick) $$(NVCC) -ccbin $$(CXX) $(if $(2),$$(filter-out -lineinfo,$$(NVCC_FLAGS)) $$(QUICK),$$(NVCC_FLAGS)) -gencode arch=compute_$(1),code=sm_$(1) $(if $(2),,$$(call STRICT_PTXAS,$(1))) $(call wanted,$(1)) $$< -o $$@
 endef
 # A machine with a GPU builds these tests, too.
 build/nvcc/80-quick/tests/%.cu.o: tests/%.cu
 	@mkdir -p $(@D)
 	$(call say,nvcc sm_80 $<)
-	$(Q)scripts/nvcc_strict.sh --quick $(NVCC) -ccbin $(CXX) $(NVCC_FLAGS) $(QUICK) -gencode arch=compute_80,code=sm_80 -MMD -MP -cubin $< -o $@
+	$(Q)scripts/nvcc_strict.sh --quick $(NVCC) -ccbin $(CXX) $(filter-out -lineinfo,$(NVCC_FLAGS)) $(QUICK) -gencode arch=compute_80,code=sm_80 -MMD -MP -cubin $< -o $@
 ifneq ($(NVCC),)
 $(foreach a,$(CHECK_ARCHS),$(eval $(call check_rules,$(a),$(call quick,$(a)))))
 CHECKED := $(wildcard common/conv/*.cu common/harness/*.cu common/tools/*/*.cu [0-9][0-9]_*/*.cu [0-9][0-9]_*/tools/*/*.cu)
