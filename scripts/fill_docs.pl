@@ -28,7 +28,7 @@
 # The results are those of one GPU, docs/results/GPU, and links to results and figures go to that GPU's. Pages show the GPU that docs/results/shown names.
 # usage: scripts/fill_docs.pl [--check] FILE.md ... [--tables]
 #        scripts/fill_docs.pl --print NAME ... | FORMULA
-# --check   changes nothing, exit status 1 if a file is stale, 2 if something failed
+# --check   changes nothing, says of each file whether it is up to date; exit status 1 if one is stale, 2 if something failed
 # --tables  all tables, in docs/results/GPU/tables.md; GPU=NAME in the environment: of another GPU than the pages show
 # --print   at the prompt, what a marker with these words stands for, or a formula: --print 'bench[$first fprop 02a].us_min'
 use strict;
@@ -41,11 +41,11 @@ use Tables;
 $ENV{BACKEND} = 'emu';
 $ENV{GNUMAKEFLAGS} = '-s --no-print-directory';
 my $check = @ARGV && $ARGV[0] eq '--check' ? shift @ARGV : 0;
-my ($stale, $failed, $path) = (0, 0, 'fill_docs.pl');
+my ($stale, $path, %failed) = (0, 'fill_docs.pl');
 
 sub fail {
     print STDERR "$path: @_\n";
-    $failed = 1;
+    $failed{$path} = 1;
 }
 
 # What the command prints; dies with one line if it fails or prints nothing.
@@ -125,15 +125,16 @@ sub fill {
 
 sub result {
     my ($text, $new) = @_;
-    return if $new eq $text;
-    if ($check) {
+    if ($new eq $text) {
+        print "$path: up to date\n" if $check && !$failed{$path};
+    } elsif ($check) {
         print "$path is stale: run make docs\n";
         my @old = split /\n/, $text;
         my @new = split /\n/, $new;
         my ($first) = grep { ($old[$_] // '') ne ($new[$_] // '') } 0 .. (@old > @new ? $#old : $#new);
         printf "  line %d: %s\n  now:     %s\n", $first + 1, $old[$first] // '', $new[$first] // '';
         $stale = 1;
-    } elsif (!$failed) {
+    } elsif (!%failed) {
         open my $out, '>', $path or die "$path: $!\n";
         print $out $new;
         close $out or die "$path: $!\n";
@@ -177,7 +178,7 @@ if (@ARGV && $ARGV[0] eq '--print') {
     shift @ARGV;
     my $text = eval { Tables::known("@ARGV") ? Tables::text("@ARGV") : Formulas::evaluate_text("@ARGV") };
     if (defined $text) { print ref $text ? join("\n", @$text) : $text, "\n" } else { fail($@ =~ s/\n//r || 'nothing') }
-    exit($failed ? 2 : 0);
+    exit(%failed ? 2 : 0);
 }
 for (@ARGV) {
     if ($_ eq '--tables') {
@@ -191,4 +192,4 @@ for (@ARGV) {
         result($text, fill($text));
     }
 }
-exit($failed ? 2 : $stale);
+exit(%failed ? 2 : $stale);
