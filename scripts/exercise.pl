@@ -80,11 +80,12 @@ for my $variable (sort keys %number) {
 our ($seed, $limit) = @number{qw(SEED LIMIT)};
 my $only = $ENV{ONLY} // '';
 refuse("ONLY: expected run, check or count, got \"$only\"") unless $only =~ /^(run|check|count|)$/;
-srand $seed;
 delete @ENV{grep { /^EMU_/ && $_ ne 'EMU_THREADS' } keys %ENV};
 $ENV{OMP_WAIT_POLICY} = 'passive'; # two programs at once on few cores: no spinning
 
-our $folder = tempdir(CLEANUP => 1);
+our $folder = tempdir(CLEANUP => 1); # before the seed: a name that is taken is drawn again, and the layers would be others
+srand $seed;
+rand for 1 .. 10; # as pages show layers that were drawn behind the ten letters of a name
 $SIG{INT} = $SIG{TERM} = sub { exit 130 };
 my ($checks, $failed) = (0, 0);
 our @warnings; # of the compiler, about the reader's file
