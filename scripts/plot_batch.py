@@ -24,7 +24,7 @@ def plot(rows, source):
     lines = -(-len(panels) // columns)
     title = "Time against batch size" + ahead(rows)
     subtitle = f"{rows[0].shape.words(batch=False)}.\nThe fastest kernel of each step, cuDNN's fastest plan, and the least time that memory and arithmetic allow."
-    fig, top, _ = style.figure(HEIGHT * lines, title, subtitle, f"{data.machine(rows)}. Median times, cold L2.")
+    fig, top, _ = style.figure(HEIGHT * lines, title, subtitle, f"{data.machine(rows)}. Median times, cold L2.{below(rows)}")
     total = fig.get_figheight()
     left = 0.72
     width = (style.WIDTH - left) / columns
@@ -46,6 +46,15 @@ def plot(rows, source):
         ax.set_axisbelow(True)
         draw(ax, [row for row in rows if (row.conv_pass, row.dtype) == (conv_pass, dtype)])
     return fig, title, source
+
+
+def below(rows):
+    """A line of the footer about the kernels of ours that took less than the limit, if there are any."""
+    quick = sorted({row.kernel for row in rows if row.us < row.floor_us})
+    if not quick and all(row.cudnn_us >= row.floor_us for row in rows if row.cudnn_us):
+        return ""
+    who = " and ".join(quick + ["cuDNN's plans below it"])
+    return f"\nThe limit counts the formula's products; Winograd ({who}) does fewer."
 
 
 def ahead(rows):

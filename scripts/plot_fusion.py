@@ -90,15 +90,17 @@ def plot_network(path):
     us, cudnn_us = float(whole["us"]), float(whole["cudnn_us"])
     in_order_us = float(whole["in_order_us"])
     title = f"{name}, {n} image{'s' * (n > 1)}: {in_order_us:.0f} µs in order, {us:.0f} with early launches, by cuDNN's best plans {cudnn_us:.0f}"
-    subtitle = "Each kernel by itself. Blue: ours, launched early; orange lines: cuDNN's plans for the same operations; grey: the least time that memory and\narithmetic allow for each operation by itself. A number in brackets: so many operations in one kernel of ours, which may beat their sum."
+    subtitle = "Each kernel by itself. Pale blue: ours in order; blue: launched early; orange lines: cuDNN's plans for the same operations; grey: the least\ntime that memory and arithmetic allow for each operation by itself. In brackets: so many operations in one kernel of ours, which may beat their sum."
     fig, top, bottom = style.figure(ROW * len(layers) + 0.5, title, subtitle, footer([whole], f", cuDNN {whole['cudnn']}", "each on the network's own buffers, in part from L2"))
     total = fig.get_figheight()
     ax = style.panel(fig, 1.45, style.WIDTH - 0.55, top - 0.02 / total, bottom + 0.42 / total)
     largest = max(float(row["cudnn_us"]) for row in layers)
-    shown = min(largest, 1.15 * sorted(float(row["cudnn_us"]) for row in layers)[-2])
+    second = sorted(float(row["cudnn_us"]) for row in layers)[-2]
+    shown = largest if largest < 2 * second else 1.15 * second
     for y, row in enumerate(layers):
-        ours, theirs, floor = (float(row[key]) for key in ("us", "cudnn_us", "floor_us"))
-        ax.barh(y, ours, height=0.72, color=style.SKY)
+        ours, early, theirs, floor = (float(row[key] or row["us"]) for key in ("in_order_us", "us", "cudnn_us", "floor_us"))
+        ax.barh(y, ours, height=0.72, color=style.SKY, alpha=0.45)
+        ax.barh(y, early, height=0.72, color=style.SKY)
         ax.barh(y, floor, height=0.3, color=style.GREY)
         ax.plot([min(theirs, shown)] * 2, [y - 0.42, y + 0.42], color=style.CUDNN, linewidth=2)
         if theirs > shown:
@@ -109,7 +111,7 @@ def plot_network(path):
     count = [int(row["operations"]) for row in layers]
     ax.set_yticks(range(len(layers)), [row["layer"] + (f" ({n})" if n > 1 else "") for row, n in zip(layers, count)], fontsize=7)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("µs; at the right, cuDNN's time over ours")
+    ax.set_xlabel("µs; at the right, cuDNN's time over ours in order")
     ax.grid(axis="x", color=style.PALE, linewidth=0.8)
     ax.set_axisbelow(True)
     return fig, title, data.source([path])

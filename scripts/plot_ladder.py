@@ -22,7 +22,7 @@ def plot(rows, layer, source):
     shares = [row.floor_us / row.us for row in rows if row.on_gpu and row.floor_us]
     if len(shares) > 1:
         title += f": from {style.percent(min(shares))} of the limit to {style.percent(max(shares))}"
-    subtitle = (f"{rows[0].shape.words()}.\n"
+    subtitle = (f"{rows[0].shape.words()}. Kernels that do not take it are not shown.\n"
                 "● ours   ◆ cuDNN's fastest plan for the same pass and arithmetic; dotted: the same rate   ┃ the machine's limit for this layer")
     footer = f"{data.machine(rows)}. Median times, cold L2."
     if any(row.cudnn_us and row.floor_us > min(row.cudnn_us, row.us) for row in rows):

@@ -34,6 +34,7 @@ class Cell:
         ruled = data.ruled(rows, taken)
         ours = ruled or min(rows, key=lambda row: row.us)
         self.kernel, self.ratio, self.count, self.ruled = ours.kernel, data.cudnn_best(rows) / ours.us, ours.count, ruled is not None
+        self.runs = len({row.cudnn_us for row in rows})
 
 
 def cell(rows, taken):
@@ -74,12 +75,14 @@ def chart(what, rows, panels, taken, columns, layer_of, source):
     cells = [[cell([row for row in members if layer_of(row) == layer], taken) for layer in layers] for _, members in panels]
     there = [c for column in cells for c in column if c]
     known = [c.ruled for c in there]
+    several = any(c.runs > 1 for c in there)
+    best = "; of several runs each side's best"
     ours = "the kernel that the step's rule takes" if all(known) else "the fastest kernel of all steps" if not any(known) else "the rule's kernel, or the fastest"
     title = f"{what}: ahead of cuDNN {'on all' if all(c.ratio >= 1 for c in there) else f'on {sum(c.ratio >= 1 for c in there)} of'} {len(there)} {'layers' if len(panels) == 1 else 'cases'}"
     subtitle = (f"cuDNN's time divided by ours: {ours} against cuDNN's fastest plan for the same pass and arithmetic.\n"
                 "Bars to the right: ours is faster; to the left: cuDNN is. Twice as fast and half as fast are equally long. "
                 "n×: so often in the network.")
-    footer = f"{data.machine(rows)}. Median times, cold L2, timed in turns; of several runs each side's best."
+    footer = f"{data.machine(rows)}. Median times, cold L2, timed in turns{best if several else ', one run each'}."
     columns = len(panels) if len(panels) <= 3 else columns
     block = style.LINE * len(layers) + 0.95
     fig, top, _ = style.figure(block * -(-len(panels) // columns), title, subtitle, footer)

@@ -74,11 +74,11 @@ def plot_batches(suite, rows, source):
 
 
 def middles(groups, words):
-    """What the median point of the first and of the last group reaches of the roof; groups: (key, rows)."""
+    """What the median point of the first and of the last group reaches of its floor; groups: (key, rows)."""
     shares = [(key, data.middle(row.floor_us / row.us for row in rows)) for key, rows in sorted(groups) if all(row.floor_us for row in rows)]
     if not shares:
         return "every layer"
-    return "the median point reaches " + ", ".join(f"{style.percent(share)} of it {words(key)}" for key, share in dict.fromkeys((shares[0], shares[-1])))
+    return "the median point comes to " + ", ".join(f"{style.percent(share)} of its floor {words(key)}" for key, share in dict.fromkeys((shares[0], shares[-1])))
 
 
 def limits_of(rows, peaks):
