@@ -90,7 +90,7 @@ def plot_network(path):
     us, cudnn_us = float(whole["us"]), float(whole["cudnn_us"])
     in_order_us = float(whole["in_order_us"])
     title = f"{name}, {n} image{'s' * (n > 1)}: {in_order_us:.0f} µs in order, {us:.0f} with early launches, by cuDNN's best plans {cudnn_us:.0f}"
-    subtitle = "Each kernel by itself. Pale blue: ours in order; blue: launched early; orange lines: cuDNN's plans for the same operations; grey: the least\ntime that memory and arithmetic allow for each operation by itself. In brackets: so many operations in one kernel of ours, which may beat their sum."
+    subtitle = "Each kernel by itself. Pale blue: ours in order; blue: launched early; orange lines: cuDNN's plans for the same operations; grey:\nthe least time that memory and arithmetic allow for each operation by itself. (n): n operations in one kernel of ours, which may beat it."
     fig, top, bottom = style.figure(ROW * len(layers) + 0.5, title, subtitle, footer([whole], f", cuDNN {whole['cudnn']}", "each on the network's own buffers, in part from L2"))
     total = fig.get_figheight()
     ax = style.panel(fig, 1.45, style.WIDTH - 0.55, top - 0.02 / total, bottom + 0.42 / total)

@@ -78,7 +78,7 @@ def middles(groups, words):
     shares = [(key, data.middle(row.floor_us / row.us for row in rows)) for key, rows in sorted(groups) if all(row.floor_us for row in rows)]
     if not shares:
         return "every layer"
-    return "the median point comes to " + ", ".join(f"{style.percent(share)} of its floor {words(key)}" for key, share in dict.fromkeys((shares[0], shares[-1])))
+    return "the median point comes to " + ", ".join(f"{style.percent(share)}{where} {words(key)}" for where, (key, share) in zip((" of its floor", ""), dict.fromkeys((shares[0], shares[-1]))))
 
 
 def limits_of(rows, peaks):
