@@ -29,10 +29,11 @@ for threads in 0 257 4x; do refused EMU_THREADS=$threads 'a number of workers, 1
 for late in 2 yes; do refused EMU_LATE=$late '0 or 1'; done
 for stack in 8 65537 64k; do refused EMU_STACK_KB=$stack "kilobytes of a CUDA thread's stack, 16 to 65536"; done
 for blocks in 0 -1 every; do refused EMU_COUNT_BLOCKS=$blocks 'a number of blocks from 1, or all'; done
+refused EMU_COUNT_LAUNCHES=2 all
 for name in EMU_SEEDS EMU_SM EMU_; do
   # shellcheck disable=SC2086
   out=$(env $name=1 "$B/02" $shape 2>&1 >/dev/null)
-  [ $? -eq 2 ] && [ "$out" = "emulator: $name: expected EMU_ARCH, EMU_COUNT_BLOCKS, EMU_LATE, EMU_SEED, EMU_SMS, EMU_STACK_KB, EMU_THREADS, EMU_ADDR2LINE or EMU_COUNT_JSON" ]
+  [ $? -eq 2 ] && [ "$out" = "emulator: $name: expected EMU_ARCH, EMU_COUNT_BLOCKS, EMU_COUNT_LAUNCHES, EMU_LATE, EMU_SEED, EMU_SMS, EMU_STACK_KB, EMU_THREADS, EMU_ADDR2LINE or EMU_COUNT_JSON" ]
   ok $? "$out"
 done
 # shellcheck disable=SC2086

@@ -51,10 +51,12 @@ static inline cudaError_t count_kernels(cudaGraph_t graph, size_t *kernels) {
   return status;
 }
 
+static inline bool is_of_capture(cudaError_t status) { return status >= cudaErrorStreamCaptureUnsupported && status <= cudaErrorStreamCaptureImplicit; }
+
 /* Lets exercise_launch fill a graph. Says on stderr what kept it. */
 static inline cudaError_t record(const conv_problem *p, const conv_buffers *b, size_t most_kernels, cudaGraph_t *graph) {
   cudaStream_t stream;
-  cudaError_t status = cudaStreamCreate(&stream);
+  cudaError_t ended = cudaSuccess, status = cudaStreamCreate(&stream);
   if (status) return status;
   status = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
   if (!status) {
@@ -62,12 +64,16 @@ static inline cudaError_t record(const conv_problem *p, const conv_buffers *b, s
     conv_buffers buffers = *b;
     status = exercise_launch(&problem, &buffers, stream);
     memset(&problem, 0xFF, sizeof problem), memset(&buffers, 0xFF, sizeof buffers);
-    const cudaError_t ended = cudaStreamEndCapture(stream, graph);
+    ended = cudaStreamEndCapture(stream, graph);
     if (!status) status = ended;
   }
   cudaStreamDestroy(stream);
+  if (status == cudaErrorStreamCaptureImplicit) {
+    fprintf(stderr, "exercise: exercise_launch used the default stream: expected kernel<<<blocks, threads, 0, stream>>>(...), and stream in every copy\n");
+    return status;
+  }
   if (status) {
-    const bool recording = status >= cudaErrorStreamCaptureUnsupported && status <= cudaErrorStreamCaptureImplicit;
+    const bool recording = is_of_capture(status) || is_of_capture(ended);
     fprintf(stderr, "exercise: exercise_launch failed: %s%s\n", cudaGetErrorString(status),
             recording ? ": expected nothing but kernel launches and asynchronous copies, on the stream it is given" : "");
     return status;
@@ -75,7 +81,11 @@ static inline cudaError_t record(const conv_problem *p, const conv_buffers *b, s
   size_t kernels = 0;
   status = count_kernels(*graph, &kernels);
   if (status || (kernels > 0 && kernels <= most_kernels)) return status;
-  fprintf(stderr, "exercise: exercise_launch launched %zu kernels: expected %s\n", kernels, most_kernels == 1 ? "one" : "one or two");
+  fprintf(stderr, "exercise: exercise_launch launched %zu kernels: expected %s", kernels,
+          most_kernels == 1   ? "one\n"
+          : most_kernels == 2 ? "one or two\n"
+                              : "");
+  if (most_kernels > 2) fprintf(stderr, "1 to %zu\n", most_kernels);
   return cudaErrorNotSupported;
 }
 

@@ -1,10 +1,10 @@
 /* Which launches and blocks are counted, and what is counted over all blocks.
  *
- * Of launches with the same kernel, grid and block only the first is counted. All its blocks run, or its result would be wrong; bytes
+ * Of launches with the same kernel, grid and block only the first is counted, unless EMU_COUNT_LAUNCHES=all. All its blocks run, or its result would be wrong; bytes
  * are counted in all of them. Lockstep costs a stop at every basic block, so only some blocks go that way: EMU_COUNT_BLOCKS=n of them
  * (default 8; "all"), spread evenly from the first to the last.
  *
- * Environment: EMU_COUNT_BLOCKS=n|all   EMU_COUNT_JSON=file   GPU=h100 */
+ * Environment: EMU_COUNT_BLOCKS=n|all   EMU_COUNT_LAUNCHES=all   EMU_COUNT_JSON=file   GPU=h100 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +31,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool same(dim3 a, dim3 b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
 static bool is_new(const emu_call *call) {
+  if (emu_setting(EMU_SET_COUNT_LAUNCHES, 0)) return true;
   for (const struct done *d = done; d != NULL; d = d->next)
     if (d->function == call->function && same(d->grid, call->grid) && same(d->block, call->block) && d->shared_bytes == call->shared_bytes) return false;
   struct done *d = emu_take(1, sizeof *d, "the list of what was counted");

@@ -133,7 +133,8 @@ void emu_bulk_end_block(emu_worker *w); /* of w->block: whatever it still has un
 /* settings.c: what a variable of the environment says; if there is none, `otherwise`. */
 typedef enum emu_setting_name {
   EMU_SET_ARCH,
-  EMU_SET_COUNT_BLOCKS, /* all: UINT64_MAX */
+  EMU_SET_COUNT_BLOCKS,   /* all: UINT64_MAX */
+  EMU_SET_COUNT_LAUNCHES, /* those that are alike, too */
   EMU_SET_LATE,
   EMU_SET_SEED,
   EMU_SET_SMS,
@@ -193,6 +194,7 @@ typedef struct emu_work {
 } emu_work;
 cudaError_t emu_enqueue(cudaStream_t stream, const emu_work *work);
 bool emu_any_capture(void);
+bool emu_capture_forbids_memory(void); /* to come or go: a stream captures; its graph is spoiled then */
 
 /* memory.c */
 bool emu_is_device(const void *pointer, size_t bytes); /* lies within an allocation, pinned memory or a known symbol */

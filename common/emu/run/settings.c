@@ -15,6 +15,7 @@ static struct {
 } settings[] = {
     [EMU_SET_ARCH] = {"EMU_ARCH", "a compute capability, 75, 80, 86, 89 or 90", 75, 90, 0, false},
     [EMU_SET_COUNT_BLOCKS] = {"EMU_COUNT_BLOCKS", "a number of blocks from 1, or all", 1, UINT64_MAX, 0, false},
+    [EMU_SET_COUNT_LAUNCHES] = {"EMU_COUNT_LAUNCHES", "all", UINT64_MAX, UINT64_MAX, 0, false},
     [EMU_SET_LATE] = {"EMU_LATE", "0 or 1", 0, 1, 0, false},
     [EMU_SET_SEED] = {"EMU_SEED", "an integer from 0 to 18446744073709551615", 0, UINT64_MAX, 0, false},
     [EMU_SET_SMS] = {"EMU_SMS", "a number of multiprocessors, 1 to 1024", 1, 1024, 0, false},
@@ -28,7 +29,7 @@ static bool read_number(int which, const char *text, uint64_t *number) {
   static const uint64_t archs[] = {75, 80, 86, 89, 90};
   char *end;
   bool known = which != EMU_SET_ARCH;
-  if (which == EMU_SET_COUNT_BLOCKS && strcmp(text, "all") == 0) return *number = UINT64_MAX, true;
+  if ((which == EMU_SET_COUNT_BLOCKS || which == EMU_SET_COUNT_LAUNCHES) && strcmp(text, "all") == 0) return *number = UINT64_MAX, true;
   errno = 0;
   *number = strtoull(text, &end, 10);
   for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) known |= *number == archs[i];

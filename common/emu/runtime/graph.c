@@ -77,7 +77,6 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMode mode) {
-  (void)mode;
   EMU_TRY(emu_sticky());
   cudaStream_t stream = emu_stream(handle);
   if (stream == emu_stream(0)) return emu_error(cudaErrorStreamCaptureUnsupported); /* as in CUDA: not the default stream */
@@ -85,6 +84,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMo
   stream->capture = new_graph();
   if (stream->capture == NULL) return emu_error(cudaErrorMemoryAllocation);
   stream->capture->origin = stream;
+  stream->capture->relaxed = mode == cudaStreamCaptureModeRelaxed;
   captures++;
   return cudaSuccess;
 }

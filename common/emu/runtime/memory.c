@@ -131,6 +131,7 @@ static cudaError_t allocate(void **pointer, size_t bytes, place where) {
   EMU_TRY(emu_sticky());
   if (pointer == NULL) return emu_error(cudaErrorInvalidValue);
   *pointer = NULL;
+  if (emu_capture_forbids_memory()) return emu_error(cudaErrorStreamCaptureUnsupported);
   if (bytes == 0) return cudaSuccess;
   size_t free_bytes, total_bytes;
   EMU_TRY(cudaMemGetInfo(&free_bytes, &total_bytes)); /* the system would promise more and kill us later */
@@ -167,6 +168,7 @@ static cudaError_t release(void *pointer, place where) {
   allocation a;
   EMU_TRY(emu_sticky());
   if (pointer == NULL) return cudaSuccess;
+  if (emu_capture_forbids_memory()) return emu_error(cudaErrorStreamCaptureUnsupported);
   if (!take_out(pointer, where, &a)) return emu_error(cudaErrorInvalidValue);
   release_memory(&a);
   return cudaSuccess;

@@ -20,6 +20,13 @@ bool emu_stream_blocks_capture(cudaStream_t stream) {
   return blocks;
 }
 
+bool emu_capture_forbids_memory(void) {
+  bool forbids = false;
+  for (struct CUstream_st *s = default_stream.next; s != NULL; s = s->next)
+    if (s->capture != NULL && !s->capture->relaxed) forbids = s->capture->spoiled = true;
+  return forbids;
+}
+
 void emu_stream_settle(cudaStream_t stream) {
   for (struct CUstream_st *s = stream != NULL ? stream : &default_stream; s != NULL; s = stream != NULL ? NULL : s->next) s->past = (emu_past){0};
 }

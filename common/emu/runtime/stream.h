@@ -16,6 +16,7 @@ struct CUgraph_st {
   cudaStream_t origin; /* where its capture began */
   cudaStream_t last;   /* where its last node was captured */
   bool spoiled;        /* a call was made that capture forbids */
+  bool relaxed;        /* it forbids less */
 };
 
 struct CUstream_st {
