@@ -75,7 +75,7 @@ sub outputs {
 sub counted {
     my ($environment, $program, $layer, @arguments) = @_;
     unlink "$folder/json";
-    my ($status, $out, $err, $late) = run({EMU_COUNT_BLOCKS => 'all', EMU_COUNT_JSON => "$folder/json", %$environment}, $program, @arguments, '--exact', '--shape', shape($layer));
+    my ($status, $out, $err, $late) = run({EMU_COUNT_BLOCKS => 'all', EMU_COUNT_LAUNCHES => 'all', EMU_COUNT_JSON => "$folder/json", %$environment}, $program, @arguments, '--exact', '--shape', shape($layer));
     finish($late) if $late && !check(0, 'ends in time', $late);
     finish("the count ended with exit status $status: " . complaint($err)) if $status;
     my $json = slurp("$folder/json");
@@ -86,11 +86,13 @@ sub counted {
     $sum{element} = $row->{element} || 4;
     $sum{launches} = @$launches;
     $sum{image} = $row->{pass} eq 'dgrad' ? 'y' : 'x'; # a listing's names: dy stands as y
-    my ($most, @rows) = 0;
+    my (%of, @rows); # what launches of a kernel did together
     for my $launch (@$launches) {
         my $threads = 1;
         $threads *= $_ for @{ $launch->{grid} }, @{ $launch->{block} };
-        $sum{threads} = $threads if $threads > $sum{threads};
+        $of{ $launch->{kernel} }{$_} += $launch->{$_} for qw(bytes_loaded blocks);
+        $of{ $launch->{kernel} }{threads} += $threads;
+        $of{ $launch->{kernel} }{most} = max($of{ $launch->{kernel} }{most} // 0, $launch->{most_bytes_a_block_loads});
         $sum{$_} += $launch->{$_} for qw(bytes_loaded bytes_stored copied_in_bytes tensor_products wgmmas bytes_on_their_way);
         $sum{shared_bytes} = max($sum{shared_bytes}, $launch->{shared_bytes} + $launch->{static_shared_bytes});
         for my $i (grep { $_->{space} =~ /^(global|shared|constant)$/ } @{ $launch->{instructions} }) {
@@ -111,11 +113,10 @@ sub counted {
                 $sum{"${_}_of"}{ $i->{array} } += $i->{$_} for qw(requests lanes sectors);
             }
         }
-        if ($launch->{bytes_loaded} > $most) {
-            $most = $launch->{bytes_loaded};
-            @sum{qw(threads_of_most busiest)} = ($threads, $launch->{most_bytes_a_block_loads} / ($most / $launch->{blocks}));
-        }
     }
+    $sum{threads} = max(map { $_->{threads} } values %of);
+    my ($most) = sort { $b->{bytes_loaded} <=> $a->{bytes_loaded} } values %of;
+    @sum{qw(threads_of_most busiest)} = ($most->{threads}, $most->{most} / ($most->{bytes_loaded} / $most->{blocks})) if $most->{bytes_loaded};
     return (\%sum, @rows);
 }
 

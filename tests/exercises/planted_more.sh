@@ -3,7 +3,7 @@ plant nhwc 'no more than 33 channels' 's/c < group_c; c\+\+/c < min(group_c, 33)
 plant nhwc 'no more than 200 filters' 's/  float sum = 0;/  if (k >= 200) return;\n$&/' 'first on mb1ic3ih3oc260'
 plant nhwc 'no more than eight images' 's/  float sum = 0;/  if (n >= 8) return;\n$&/' 'first on mb9ic2ih3oc3'
 plant nhwc 'no more than 128 columns' 's/  float sum = 0;/  if (out_q >= 128) return;\n$&/' 'first on mb1ic2ih3iw150oc3'
-plant nhwc 'filters of no more than nine rows' 's/r < p.R; r/r < min(p.R, 9); r/' 'first on mb1ic2ih12oc2oh12kh11ph5'
+plant nhwc 'filters of no more than nine rows' 's/r < p.R; r/r < min(p.R, 9); r/' 'first on mb1ic1ih9oc2oh9kh13ph6'
 plant four-filters 'no more than 64 channels' 's/c < group_c; c\+\+/c < min(group_c, 64); c++/' 'all [0-9]+ shapes with more than 64 channels in a group are wrong, and no other'
 plant float4 'no more than 64 channels of a pixel' 's/c < group_c; c/c < min(group_c, 64); c/g' 'all [0-9]+ shapes with more than 64 channels in a group are wrong, and no other'
 plant rearranged 'no more than 128 filters copied' 's/\* group_c \* p.K\) return;/* group_c * p.K || i % p.K >= 200) return;/' 'uninitialised: my_fprop_kernel, .*workspace'
@@ -66,7 +66,7 @@ plant missing-wait 'a barrier too many' 's/(    copy\(stage \+ STAGES - 1\);\n)/
 plant missing-wait 'padding copied from the first pixel' 's/4, inside \? 0 : 4\)/4, 0)/' 'first on'
 
 plant constant 'the filters of every image' 's/k = blockIdx.x \/ parts % p.K, n = blockIdx.x \/ parts \/ p.K/k = blockIdx.x \/ parts \/ p.N, n = blockIdx.x \/ parts % p.N/' passed
-plant constant 'too many filters for the array' 's/filters <= MOST_FILTERS/filters <= 2 * MOST_FILTERS/' 'FAIL  right on 40 shapes'
+plant constant 'too many filters for the array' 's/filters <= MOST_FILTERS/filters <= 2 * MOST_FILTERS/' 'FAIL  right on 41 shapes'
 plant constant 'only half of the filters copied' 's/filters \* sizeof\(float\)/(filters + 1) \/ 2 * sizeof(float)/' 'FAIL  right on mb1ic4ih14oc6kh3ph1'
 plant constant 'lanes of several filters' 's/const int parts = .*?\n.*?\n  if \(i >= p.P \* p.Q\) return;\n.*?\n/const int i = blockIdx.x * THREADS + threadIdx.x;\n  if (i >= p.P * p.Q * p.N * p.K) return;\n  const int k = i % p.K, out_q = i \/ p.K % p.Q, out_p = i \/ p.K \/ p.Q % p.P, n = i \/ p.K \/ p.Q \/ p.P;\n/; s/\(p->P \* p->Q \+ THREADS - 1\) \/ THREADS \* p->N \* p->K/(p->P * p->Q * p->N * p->K + THREADS - 1) \/ THREADS/' 'FAIL  elements of constant memory in a request: [5-9]'
 plant constant 'small filters only' 's/filters <= MOST_FILTERS/filters <= 100/' 'FAIL  loads for each product: 1\.8'
@@ -88,15 +88,15 @@ plant classes 'as many blocks as the smallest class wants' 's/\(p->H \+ p->strid
 plant classes 'row and column of the class exchanged' 's/first_h = blockIdx.y \/ p.stride_w, first_w = blockIdx.y % p.stride_w/first_h = blockIdx.y % p.stride_h, first_w = blockIdx.y \/ p.stride_h/' passed
 plant classes 'the remainder of the other stride' 's/first_w = blockIdx.y % p.stride_w/first_w = blockIdx.y % p.stride_h/' 'shapes with (two different strides|a (vertical |horizontal )?stride)'
 plant classes 'pixels that no window reaches are left out' 's/  float sum = 0;/  if (p.stride_h > p.R \&\& first_h >= p.R) return;\n$&/' 'got -?nan, want 0'
-plant classes 'classes for stride 2 on the layer of the text only' 's/const int first_h = .*?\n.*?\n/const bool text = p.H == 28;\n  const int step_h = text ? p.stride_h : 1, step_w = text ? p.stride_w : 1, first_h = blockIdx.y \/ step_w, first_w = blockIdx.y % step_w;\n  const int rows = (p.H - first_h + step_h - 1) \/ step_h, cols = (p.W - first_w + step_w - 1) \/ step_w;\n/; s/\* p.stride_w \+ first_w/* step_w + first_w/; s/\* p.stride_h \+ first_h/* step_h + first_h/; s/const int rows = \(p->H \+.*?;/const int h = p->H == 28 ? p->stride_h : 1, v = p->H == 28 ? p->stride_w : 1, rows = (p->H + h - 1) \/ h, cols = (p->W + v - 1) \/ v;/; s/p->stride_h \* p->stride_w\)/h * v)/' 'FAIL  lanes taking part in a request: 29\.9 and [0-9.]+, goal at least 25'
+plant classes 'classes for stride 2 on the layer of the text only' 's/const int first_h = .*?\n.*?\n/const bool text = p.H == 28;\n  const int step_h = text ? p.stride_h : 1, step_w = text ? p.stride_w : 1, first_h = blockIdx.y \/ step_w, first_w = blockIdx.y % step_w;\n  const int rows = (p.H - first_h + step_h - 1) \/ step_h, cols = (p.W - first_w + step_w - 1) \/ step_w;\n/; s/\* p.stride_w \+ first_w/* step_w + first_w/; s/\* p.stride_h \+ first_h/* step_h + first_h/; s/const int rows = \(p->H \+.*?;/const int h = p->H == 28 ? p->stride_h : 1, v = p->H == 28 ? p->stride_w : 1, rows = (p->H + h - 1) \/ h, cols = (p->W + v - 1) \/ v;/; s/p->stride_h \* p->stride_w\)/h * v)/' 'FAIL  lanes taking part in a request: 29\.9 and [0-9.]+, goal at least 20'
 
 plant winograd 'the last two terms exchanged' 's/make_float4\(g0, (.*?), (0.5f \* \(g0 - g1 \+ g2\)), g2\)/make_float4(g0, $1, g2, $2)/' 'with 3 x 3 filters|with filters of several columns|FAIL  right on mb1ic8ih14oc16kh3ph1'
 plant winograd 'taps not halved' 's/0\.5f \* \(g0 \+ g1/1.0f * (g0 + g1/' 'FAIL  right on mb1ic8ih14oc16kh3ph1'
 plant winograd 'a sign' 's/m1 - m2 - m3/m1 - m2 + m3/' 'FAIL  right on mb1ic8ih14oc16kh3ph1'
-plant winograd 'with any stride' 's/p->S == 3 && p->stride_w == 1/p->S == 3/' 'with a (horizontal )?stride|FAIL  right on 42'
+plant winograd 'with any stride' 's/p->S == 3 && p->stride_w == 1/p->S == 3/' 'with a (horizontal )?stride|FAIL  right on 43'
 plant winograd 'with any dilation' 's/ && p->dil_w == 1//' 'dilation'
 plant winograd 'square filters only' 's/p->S == 3 &&/p->S == 3 \&\& p->R == 3 \&\&/' passed
-plant winograd 'any width' 's/p->S == 3 && /p->S >= 3 \&\& /' 'first on|FAIL  right on 42'
+plant winograd 'any width' 's/p->S == 3 && /p->S >= 3 \&\& /' 'first on|FAIL  right on 43'
 plant winograd 'an even number of columns' 's/if \(first_q \+ 1 < p.Q\) out\[1\]/out[1]/' 'block-race: winograd_fprop_kernel|out-of-bounds: winograd_fprop_kernel'
 plant winograd 'taps transformed by every thread' 's/const float4 taps = .*?;/const float *g = \&((const float *)u)[((k * group_c + c) * p.R + r) * 3];\n      const float4 taps = make_float4(g[0], 0.5f * (g[0] + g[1] + g[2]), 0.5f * (g[0] - g[1] + g[2]), g[2]);/; s/x, u, \(float/x, (const float4 *)b->w, (float/' 'FAIL  multiplications for each product: (0\.9|1)[0-9.]* and [0-9.]+, goal at most 0\.7'
 plant winograd 'a row of filters not transformed' 's/\(rows \+ THREADS - 1\) \/ THREADS, THREADS, 0, stream>>>\(rows,/(rows + THREADS - 2) \/ THREADS, THREADS, 0, stream>>>(rows - 1,/' 'uninitialised: winograd_fprop_kernel, .*workspace'
@@ -164,7 +164,7 @@ for e in nhwc float4 rearranged epilogue nhwc-dgrad four-filters classes rolling
   plant $e 'one warp works for all' "s/(void __launch_bounds__\(THREADS\) ${kernel}.*?)  const int i = ([^\n]*?);\n  if \(i >= ([^\n]*?)\) return;\n(.*?\n)\}\n/\$1  if (blockIdx.x > 0 || threadIdx.x >= 32) return;\n  for (int i = threadIdx.x; i < \$3; i += 32) {\n\$4  }\n}\n/s" 'FAIL  loads of the busiest block over those of an average one: .* goal at most 4'
 done
 plant constant 'one warp works for all' 's/(const int parts = .*?)  const int i = .*?\n.*?\n(  const int out_q = i % p.Q, out_p = i \/ p.Q, ).*?\n(.*?\n)\}\n/  if (blockIdx.x > 0 || threadIdx.x >= 32) return;\n  for (int j = threadIdx.x; j < p.N * p.K * p.P * p.Q; j += 32) {\n  const int i = j % (p.P * p.Q);\n$2k = j \/ (p.P * p.Q) % p.K, n = j \/ (p.P * p.Q) \/ p.K;\n$3  }\n}\n/s' 'FAIL  loads of the busiest block over those of an average one: .* goal at most 4'
-plant constant 'up to a thousand weights' 's/filters <= MOST_FILTERS/filters <= 1000/' 'FAIL  requests to constant memory for every 32 products: 0, goal at least 0\.8 \(on mb1ic64ih4oc28kh3ph1, 63 of its 64 KiB\)'
+plant constant 'up to a thousand weights' 's/filters <= MOST_FILTERS/filters <= 1000/' 'FAIL  requests to constant memory for every 32 products: 0, goal at least 0\.2 \(on mb1ic64ih4oc28kh3ph1, 63 of its 64 KiB\)'
 plant dilated-halo 'conflicts among many requests without' 's/tile\[i \* h.width \+ j\]/tile[j * h.height + i]/; s/\(threadIdx.y \* h.stride \+ r \* h.dil\) \* h.width \+ (threadIdx.x \* p.stride_w \+ s \* p.dil_w)\]/threadIdx.y * h.stride + r * h.dil + ($1) * h.height]/; s/(    __syncthreads\(\); \/\* nobody)/    for (int i = 0; i < 400; i++) sum += 0 * tile[threadIdx.x + i % 2];\n$1/' 'FAIL  shared memory requests for every 32 products: '
 
 # A grid has at most 65535 blocks in y and in z.
@@ -216,7 +216,15 @@ add four-filters 'weights handed on by shuffles' "$folder/handed.cu" passed
 # memcpy and memset in a kernel are accesses like others.
 plant epilogue 'copies that read past the end' 's/#include <cuda_runtime.h>/#include <cuda_runtime.h>\n#include <cstring>/; s/      (for \(int c = 0; c < group_c; c\+\+\) sum)/      float of_w[320];\n      memcpy(of_w, &w[((k * p.R + r) * p.S + s) * group_c], (group_c + 1) * sizeof(float));\n      $1/; s/\* w\[.*?\];/* of_w[c];/' 'out-of-bounds: my_fprop_kernel, .*, w, byte [0-9]+ \(its end is at [0-9]+\), read'
 plant pool 'a tile that memset makes zeros of' 's/(  for \(int i = threadIdx.x; i < ROWS \* COLS; i \+= THREADS\) \{)/  if (threadIdx.x == 0) memset(tile, 0, sizeof tile);\n  __syncthreads();\n$1/; s/    tile\[i \/ COLS\]\[i % COLS\] = exists \? (.*?) : 0;/    if (exists) tile[i \/ COLS][i % COLS] = $1;/' passed
-plant epilogue 'two launches, every other block each' 's/= blockIdx.x \* THREADS/= (2 * blockIdx.x + odd) * THREADS/; s/finish f, float \*y\)/finish f, float *y, int odd)/; s/  (my_fprop_kernel<<<)\(outputs \+ THREADS - 1\) \/ THREADS(.*?)\);\n/  for (int odd = 0; odd < 2; odd++) $1(outputs + 2 * THREADS - 1) \/ (2 * THREADS)$2, odd);\n/' 'FAIL  stores for each output: 0\.5'
+plant epilogue 'two launches, every other block each' 's/= blockIdx.x \* THREADS/= (2 * blockIdx.x + odd) * THREADS/; s/finish f, float \*y\)/finish f, float *y, int odd)/; s/  (my_fprop_kernel<<<)\(outputs \+ THREADS - 1\) \/ THREADS(.*?)\);\n/  for (int odd = 0; odd < 2; odd++) $1(outputs + 2 * THREADS - 1) \/ (2 * THREADS)$2, odd);\n/' 'FAIL  kernels launched: 2'
+
+# Right answers that are not the sample's: several outputs a thread, a launch for each class, a warp that has the end of one class and the beginning of the next.
+plant nhwc-dgrad 'two outputs a thread' 's/  const int i = (.*?);\n  if \(i >= (.*?)\) return;\n/  const int outputs = $2, half = (outputs + 1) \/ 2, first = $1;\n  if (first >= half) return;\n  for (int i = first; i < outputs; i += half) {\n/; s/= sum;\n\}/= sum;\n  }\n}/; s/\(outputs \+/((outputs + 1) \/ 2 +/' passed
+plant classes 'a launch for each class' 's/float \*dx\) \{\n.*?\n/float *dx, int first_h, int first_w) {\n/; s/, p->stride_h \* p->stride_w\);\n/);\n  for (int h = 0; h < p->stride_h; h++)\n    for (int v = 0; v < p->stride_w; v++)/; s/\(float \*\)b->x\)/(float *)b->x, h, v)/' passed
+plant classes 'a channel behind the other, its classes side by side' 's/  const int first_h = .*?\n.*?\n/  const int rows = (p.H + p.stride_h - 1) \/ p.stride_h, cols = (p.W + p.stride_w - 1) \/ p.stride_w, all = rows * cols * p.stride_h * p.stride_w;\n/; s/(const int i = .*?;\n).*?\n/$1  const int first_w = i \/ cols \/ rows % p.stride_w, first_h = i \/ cols \/ rows \/ p.stride_w % p.stride_h;\n/; s/(c = i )\/ cols \/ rows % p.C/$1\/ all % p.C/; s/const int n = .*?\n/const int n = i \/ all \/ p.C;\n  if (n >= p.N || in_h >= p.H || in_w >= p.W) return;\n/; s/p->N \* p->C \* rows \* cols \+ THREADS - 1\) \/ THREADS, p->stride_h \* p->stride_w/p->N * p->C * rows * cols * p->stride_h * p->stride_w + THREADS - 1) \/ THREADS/' passed
+# What one listed shape is for.
+plant dilated-halo 'tiles rounded down' 's/\(p(.|->)P \+ TILE_P \* h.gap - 1\) \/ \(TILE_P \* h.gap\)/(p$1P > 64 ? p$1P \/ h.gap + TILE_P - 1 : p$1P + TILE_P * h.gap - 1) \/ (p$1P > 64 ? TILE_P : TILE_P * h.gap)/g' 'first on mb1ic1ih67oc1'
+plant nhwc 'no more than eight groups' 's/first_c = k \/ (.*?) \* group_c/first_c = min(k \/ $1, 7) * group_c/' 'first on g12mb1ic24'
 
 # A kernel in a header beside the file.
 mkdir "$folder/headers"
@@ -226,6 +234,6 @@ add banks 'a kernel in a header beside the file' "$folder/headers/mine.cu" passe
 
 # What a reader is told.
 plant epilogue 'blocks of 2048 threads' 's/THREADS = 256/THREADS = 2048/' 'a block of \(2048,1,1\): expected 1 to 1024 threads'
-plant epilogue '... and no shape behind the first' 's/THREADS = 256/THREADS = 2048/' 'stopped there: 36 of 37 shapes were not run'
+plant epilogue '... and no shape behind the first' 's/THREADS = 256/THREADS = 2048/' 'stopped there: 37 of 38 shapes were not run'
 plant pool 'the first group of channels for all' 's/k \/ \(p.K \/ p.groups\) \* group_c/0/' 'at \(n,k,p,q\) = '
 plant epilogue 'a line that is printed' 's/  y\[i\] = fmaxf/  if (i == 0) printf("sum %.0f\\n", 1.0);\n  y[i] = 1 + fmaxf/' 'printed: sum 1'
