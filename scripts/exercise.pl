@@ -149,7 +149,8 @@ sub complaint {
     my ($err) = @_;
     my @defects = $err =~ /^emulator check: (.*)/mg;
     return splice @defects, 0, 4 if @defects;
-    return map { $err =~ /^$_: (.*)/m ? $1 : () } qw(emulator exercise);
+    my @waits = $err =~ /^emulator: deadlock/m ? $err =~ /^emulator:   (.* waits? .*)/mg : (); # who waits for what
+    return (map { $err =~ /^$_: (.*)/m ? $1 : () } qw(emulator exercise)), splice @waits, 0, 3;
 }
 
 # The first wrong shape in the harness's report, and its first wrong element.
@@ -195,7 +196,8 @@ sub verify {
     my ($wrong) = $out =~ /right, (\d+) wrong/;
     my @complaint = complaint($err);
     my @first = first_wrong($out);
-    $complaint[0] .= " (on $1)" if @complaint && @first && $first[0] =~ /^first on (\S+): /;
+    my ($at) = $status > 128 ? reverse($out =~ /^(\S+)  (?:fprop|dgrad|wgrad)\S* fp(?:16|32)/mg) : map { /^first on (\S+): / } @first; # where a kernel ends the program: the last
+    $complaint[0] .= " (on $at)" if @complaint && defined $at;
     my @reason = grep { $_ ne '' } @complaint, @first;
     $stopped ||= @of < $want;
     unshift @reason, @of < $want ? 'stopped there: ' . ($want - @of) . " of $want shapes were not run" : $wrong == 1 ? "one of $want shapes is wrong" : "$wrong of $want shapes are wrong"
@@ -261,17 +263,19 @@ sub grade_results {
 # Under the checker a wrong result is news only if it was right before.
 sub grade_memory {
     my ($program) = @_;
-    my (@reason, $unfinished);
+    my (@reason, $unfinished, $stopped_at);
     my @shuffled = map { [{EMU_SEED => $seed + 1}, @$_] } map { finished(@$_) } [listed_shapes()], [random_shapes(30, $seed + 1)], [1, '--shape', shape($row->{layer})];
     for my $run (@shuffled, $row->{engines} ? [{}, listed_shapes()] : ()) {
         my ($environment, @arguments) = @$run;
         @reason = verify($program, $environment, @arguments, '--exact');
         $unfinished ||= $reason[0] if !defined $ended;
-        @reason = grep { /^(out-of-bounds|uninitialised|race|block-race|misaligned|host-pointer|proxy): |divergent|deadlock|illegal|overflow|is under way/ } @reason if $failed;
+        ($stopped_at) = grep { !/^(?:stopped there|first on|at |(?:one|\d+) of \d+ shapes|printed: )/ } @reason if !$stopped_at;
+        @reason = grep { /^(out-of-bounds|uninitialised|race|block-race|misaligned|host-pointer|proxy): |divergent|deadlock|illegal|overflow|is under way| waits? (?:in|for) / } @reason if $failed;
         @reason = named_parts($run, @reason);
         last if @reason;
     }
     return print "  --    the checker could not finish: $unfinished\n" if $failed && !@reason && $unfinished;
+    return print "  --    the checker stopped where the run did: $stopped_at\n" if $failed && !@reason && $stopped_at;
     check(!@reason, 'no race, nothing out of bounds or uninitialised, in shuffled orders (the checker)', @reason);
 }
 

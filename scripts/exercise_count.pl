@@ -102,7 +102,7 @@ sub counted {
                 $sum{"$i->{space}_$_"} += $i->{$_} for qw(requests wavefronts);
                 next if $i->{space} eq 'constant';
                 $sum{shared_width} = max($sum{shared_width}, $i->{bytes}) if $i->{kind} eq 'load';
-                $sum{shared_fewest} += $i->{requests} * ($i->{bytes} > 4 ? $i->{bytes} / 4 : 1); # a wavefront moves at most 128 bytes
+                $sum{shared_fewest} += $i->{requests} * fewest_wavefronts($i);
                 next;
             }
             my @kinds = $i->{kind} eq 'atomic' ? qw(load store) : $i->{kind}; # an atomic is both
@@ -119,6 +119,9 @@ sub counted {
     @sum{qw(threads_of_most busiest)} = ($most->{threads}, $most->{most} / ($most->{bytes_loaded} / $most->{blocks})) if $most->{bytes_loaded};
     return (\%sum, @rows);
 }
+
+# Of a request to shared memory: one moves at most 128 bytes.
+sub fewest_wavefronts { my ($i) = @_; return $i->{bytes} > 4 ? $i->{bytes} / 4 : 1 }
 
 # What the grader's own counters (common/exercise/) say of one launch: divisions or multiplications, barriers, groups of copies that waits let go on.
 sub counted_once {
@@ -167,9 +170,11 @@ sub grade_counts {
     my @layers = ($row->{layer}, $row->{further}->());
     my @both = map { $sums_of->($_) } @layers;
     print "  counted on @{[shape($layers[0])]}, and on @{[shape($layers[1])]}:\n";
-    printf "        line %-4d %-6s %-10s %9d requests of %.1f lanes, %.2f %s each\n", @$_{qw(line kind array requests)}, $_->{lanes} / $_->{requests},
-        $_->{space} eq 'global' ? ($_->{sectors} / $_->{requests}, 'sectors') : ($_->{wavefronts} / $_->{requests}, $_->{space} eq 'shared' ? 'wavefronts' : 'elements')
-        for @{ $both[0]{rows} };
+    for my $i (@{ $both[0]{rows} }) {
+        my ($each, $of) = $i->{space} eq 'global' ? ($i->{sectors}, 'sectors each') : ($i->{wavefronts}, 'elements each');
+        $of = 'wavefronts each, ' . fewest_wavefronts($i) . ' without conflicts' if $i->{space} eq 'shared';
+        printf "        line %-4d %-6s %-10s %9d requests of %.1f lanes, %.2f %s\n", @$i{qw(line kind array requests)}, $i->{lanes} / $i->{requests}, $each / $i->{requests}, $of;
+    }
     printf "        the copy engine brings %d bytes into shared memory\n", $_ for grep { $_ } $both[0]{copied_in_bytes};
     printf "        the tensor cores: %d multiply-adds\n", $_ for grep { $_ } $both[0]{tensor_products};
     for my $goal (@{ $row->{goals} }) {

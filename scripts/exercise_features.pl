@@ -37,6 +37,14 @@ my @features = (
     ['a horizontal dilation', sub { $_[0]{dw} > 0 && $_[0]{kw} > 1 }],
     ['a dilation', sub { $_[0]{dh} > 0 && $_[0]{kh} > 1 || $_[0]{dw} > 0 && $_[0]{kw} > 1 }],
     ['two different dilations', sub { $_[0]{dh} != $_[0]{dw} }],
+    ['a vertical stride unlike the dilation', sub { $_[0]{sh} != $_[0]{dh} + 1 }],
+    ['a horizontal stride unlike the dilation', sub { $_[0]{sw} != $_[0]{dw} + 1 }],
+    ['a stride unlike the dilation', sub { $_[0]{sh} != $_[0]{dh} + 1 || $_[0]{sw} != $_[0]{dw} + 1 }],
+    ['a vertical stride or dilation', sub { $_[0]{sh} > 1 || $_[0]{dh} > 0 && $_[0]{kh} > 1 }],
+    ['a horizontal stride or dilation', sub { $_[0]{sw} > 1 || $_[0]{dw} > 0 && $_[0]{kw} > 1 }],
+    ['a height that the stride does not divide', sub { $_[0]{ih} % $_[0]{sh} }],
+    ['a width that the stride does not divide', sub { $_[0]{iw} % $_[0]{sw} }],
+    ['a size that the stride does not divide', sub { $_[0]{ih} % $_[0]{sh} || $_[0]{iw} % $_[0]{sw} }],
     ['padding above unlike that on the left', sub { $_[0]{ph} != $_[0]{pw} }],
     ['padding on the left unlike that on the right', sub { $_[0]{pw} != $_[0]{afterw} }],
     ['groups', sub { $_[0]{g} > 1 }],
@@ -53,6 +61,7 @@ my @features = (
     ['3 x 3 filters, stride 1, no dilation', sub { my ($p) = @_; $p->{kh} == 3 && $p->{kw} == 3 && $p->{sh} * $p->{sw} == 1 && !$p->{dh} && !$p->{dw} }],
     ['an odd width', sub { $_[0]{ow} % 2 }],
     ['an odd height', sub { $_[0]{oh} % 2 }],
+    ['an odd height or width', sub { $_[0]{oh} % 2 || $_[0]{ow} % 2 }],
     ['several channels in a group', sub { $_[0]{c} > 1 }],
     ['several filters in a group', sub { $_[0]{k} > 1 }],
     (map { my $n = $_; ["more than $n channels in a group", sub { $_[0]{c} > $n }] } 4, 8, 16, 32, 64, 128, 256),
@@ -73,6 +82,7 @@ sub what_fails {
     my @wrong = grep { $_->[1] } @of;
     return '' if @wrong < 3;
     return 'every shape is wrong' if @wrong == @of;
+    return 'nearly every shape is wrong: ' . @wrong . ' of ' . @of if @wrong * 10 > @of * 9; # any feature that most shapes have would be said to be the one
     my @problems = map { problem_of($_->[0]) } @of;
     my (@exact, $all, $only);
     for my $f (@features) {
@@ -81,7 +91,7 @@ sub what_fails {
         return "all @{[scalar @has]} shapes with $f->[0] are wrong, and no other" if $both == @has && $both == @wrong;
         push @exact, [$f->[0], {map { $_ => 1 } @has}] if $both == @wrong; # the wrong ones have it, and others
         $all = [$f->[0], scalar @has, $both] if $both == @has && $both >= 3 && (@wrong - $both) * 2 <= @of - @has && (!$all || $both > $all->[2]);
-        $only = [$f->[0], scalar @has, $both] if $both == @wrong && @has * 5 <= @of * 4 && (!$only || @has < $only->[1]);
+        $only = [$f->[0], scalar @has, $both] if $both == @wrong && @has * 5 <= @of * 4 && $both * 4 >= @has && (!$only || @has < $only->[1]);
     }
     for my $i (0 .. $#exact) {
         for my $j ($i + 1 .. $#exact) {
