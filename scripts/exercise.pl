@@ -196,7 +196,7 @@ sub verify {
     my ($wrong) = $out =~ /right, (\d+) wrong/;
     my @complaint = complaint($err);
     my @first = first_wrong($out);
-    my ($at) = $status > 128 ? reverse($out =~ /^(\S+)  (?:fprop|dgrad|wgrad)\S* fp(?:16|32)/mg) : map { /^first on (\S+): / } @first; # where a kernel ends the program: the last
+    my ($at) = @complaint && $complaint[0] =~ /, launched at \S+$/ && $status > 128 ? reverse($out =~ /^(\S+)  (?:fprop|dgrad|wgrad)\S* fp(?:16|32)/mg) : map { /^first on (\S+): / } @first; # where a kernel ends the program: the last
     $complaint[0] .= " (on $at)" if @complaint && defined $at;
     my @reason = grep { $_ ne '' } @complaint, @first;
     $stopped ||= @of < $want;

@@ -286,6 +286,14 @@ __device__ void f(float x) { asm("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x)); }
 #endif
 END
 ok "$(wc -c < "$dir/message")" "... and no warning"
+fails 'in.cu:1: libcu++ is not emulated: expected the C++ library'"'"'s headers for cuda/std/, <cuda_pipeline.h> for cuda/pipeline, common/ptx/ for cuda/barrier' "libcu++" <<'END'
+#include <cuda/std/array>
+END
+stays "libcu++ beside CUDA_EMULATOR stays" <<'END'
+#ifndef CUDA_EMULATOR
+#include <cuda/barrier>
+#endif
+END
 stays "__CUDA_ARCH__ in a comment /* __CUDA_ARCH__ */ or string is nothing" <<'END'
 const char *s = "__CUDA_ARCH__"; // __CUDA_ARCH__
 END

@@ -291,7 +291,7 @@ emu_checker *emu_checker_of(const emu_block *block);
 
 /* check_mbarrier.c */
 emu_phases *emu_phases_at(emu_checker *c, uint32_t offset); /* NULL: there is none */
-void emu_engines_mbarrier_init(emu_block *block, uint32_t offset);
+void emu_engines_mbarrier_init(emu_block *block, uint32_t offset, emu_site where);
 void emu_engines_mbarrier_fence(emu_thread *t);
 void emu_engines_mbarriers_told(emu_checker *c); /* the cluster has met: what was fenced is there for all */
 bool emu_engines_mbarrier_is_told(const emu_checker *c, uint32_t offset);

@@ -172,6 +172,8 @@ static bool is_private(const emu_checker *c, uintptr_t address, size_t bytes) {
          within(address, bytes, &threadIdx, sizeof threadIdx) || within(address, bytes, &blockIdx, sizeof blockIdx);
 }
 
+enum { FIRST_PAGE = 4096 }; /* nothing lies there: an element of an array at NULL */
+
 static void __attribute__((noreturn)) stop_outside(const emu_checker *c, uintptr_t address, size_t bytes, emu_access_kind kind, const void *pc) {
   const char *const how = emu_reads_memory(kind) ? "read" : "write";
   if (emu_is_device_space(address)) {
@@ -185,6 +187,7 @@ static void __attribute__((noreturn)) stop_outside(const emu_checker *c, uintptr
     if (within(address, bytes, s->bottom, (size_t)(s->top - s->bottom)))
       EMU_CHECK_STOP(EMU_NOT_DEVICE, pc, NULL, "local memory of another thread, byte 0x%zx, %zu-byte %s", (size_t)address, bytes, how);
   }
+  if (address < FIRST_PAGE) EMU_CHECK_STOP(EMU_NOT_DEVICE, pc, NULL, "a pointer that is NULL, byte %zu, %zu-byte %s", (size_t)address, bytes, how);
   EMU_CHECK_STOP(EMU_NOT_DEVICE, pc, NULL, "host memory, byte 0x%zx, %zu-byte %s", (size_t)address, bytes, how);
 }
 

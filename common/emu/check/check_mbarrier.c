@@ -15,10 +15,10 @@ emu_phases *emu_phases_at(emu_checker *c, uint32_t offset) {
   return i < 0 ? NULL : &c->mbarrier[i];
 }
 
-void emu_engines_mbarrier_init(emu_block *block, uint32_t offset) {
+void emu_engines_mbarrier_init(emu_block *block, uint32_t offset, emu_site where) {
   emu_checker *c = emu_checker_of(block);
   c->engines = true;
-  emu_hook_access((void *)(c->arena + offset), 8, EMU_WRITE, __builtin_return_address(0));
+  emu_hook_access((void *)(c->arena + offset), 8, EMU_WRITE, emu_site_pc(where));
   emu_phases *p = emu_phases_at(c, offset);
   if (p == NULL && c->mbarriers == EMU_MBARRIERS) emu_fail("a block has more than %d mbarriers: the checker keeps account of no more", EMU_MBARRIERS);
   if (p == NULL) p = &c->mbarrier[c->mbarriers++];

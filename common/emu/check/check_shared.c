@@ -176,7 +176,9 @@ static void touch(emu_checker *c, size_t index, size_t offset, emu_access_kind k
   if (!emu_writes_memory(kind) && !cell->written) {
     char place[200];
     emu_shared_describe_at(c, offset, place, sizeof place);
-    emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s%s", place, cell->pending ? ", a copy that nobody has waited for" : "");
+    const bool open = cell->pending && emu_cp_async_is_open(cell->write_thread, (const void *)(c->arena + offset));
+    emu_check_note(EMU_UNINITIALISED, pc, NULL, "%s%s%s", place, cell->pending ? ", a copy that nobody has waited for" : "",
+                   open ? " (no commit has put it in a group)" : "");
   }
   const bool said = !cell->written && emu_reads_memory(kind) && cell->write_thread >= EMU_MAX_THREADS; /* a bulk copy under way */
   const bool both_atomic = kind == EMU_ATOMIC && cell->atomic;

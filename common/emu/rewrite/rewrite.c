@@ -6,6 +6,7 @@
  *   __launch_bounds__(N) k(int i) {                         as it is, and behind the brace what makes N known (rewrite_bounds.c)
  *   __device__ int count;                                   as it is, and behind it what makes it known (rewrite_variables.c)
  *   #pragma unroll                                          nothing: the host compiler warns of it
+ *   #include <cuda/...>                                     an error: libcu++ is not there
  *   asm, #ifdef __CUDA_ARCH__                               an error; a warning: but for files that know of CUDA_EMULATOR
  *
  * Comments, strings and other directives stay as they are; the bodies of macros are rewritten like the rest. The output starts with a

@@ -175,6 +175,8 @@ static void scan_directive(size_t i, size_t end) {
       if (source[at] == '\n') put_string(&blank, "\n");
     put_string(&blank, "");
     add_edit(i, end, blank.bytes);
+  } else if (directive_is(i, "include", "<cuda/") && strstr(source, "CUDA_EMULATOR") == NULL) {
+    fail_at(i, "libcu++ is not emulated: expected the C++ library's headers for cuda/std/, <cuda_pipeline.h> for cuda/pipeline, common/ptx/ for cuda/barrier");
   } else if (asks_for(i, end, "__CUDA_ARCH__") && strstr(source, "CUDA_EMULATOR") == NULL) {
     static bool warned;
     if (!warned) warn_at(i, "__CUDA_ARCH__ is not defined on the emulator: expected CUDA_EMULATOR beside it, as here the other branch is taken");

@@ -100,6 +100,14 @@ void emu_cp_async_wait(int n) {
   }
 }
 
+bool emu_cp_async_is_open(unsigned thread, const void *dst) {
+  if (mine == NULL || thread >= EMU_MAX_THREADS) return false;
+  const queue *q = &mine->of[thread];
+  for (const copy *c = q->first; c != NULL; c = c->next)
+    if (c->group == q->groups && (size_t)((const unsigned char *)dst - c->dst) < c->bytes) return true;
+  return false;
+}
+
 /* Groups of the thread that hold copies and are under way; in late mode. */
 unsigned emu_cp_async_left(void) {
   unsigned n = 0, last = ~0u;

@@ -124,7 +124,8 @@ uint64_t emu_random(uint64_t *state); /* a step of splitmix64 */
 void emu_cluster_exit(emu_block *b); /* a thread has exited: who waited for it? */
 
 /* async.c */
-bool emu_late(void); /* asynchronous work is done when it is waited for, not before */
+bool emu_late(void);                                         /* asynchronous work is done when it is waited for, not before */
+bool emu_cp_async_is_open(unsigned thread, const void *dst); /* a copy of that thread to there is under way, and in no group yet */
 
 /* bulk.c */
 bool emu_bulk_progress(emu_worker *w);  /* lets a copy under way arrive; false: there is none */
@@ -200,6 +201,7 @@ bool emu_capture_forbids_memory(void); /* to come or go: a stream captures; its 
 bool emu_is_device(const void *pointer, size_t bytes); /* lies within an allocation, pinned memory or a known symbol */
 bool emu_is_device_space(uintptr_t address);           /* with a tool: only device memory can be here */
 void emu_free_all(void);
+void emu_name_allocation(const void *start, const char *name); /* in reports: an array begins there */
 void emu_tell_variables(void); /* those that the tool has not been told of */
 
 #define EMU_TRY(call)                                            \

@@ -70,7 +70,7 @@ void emu_mbarrier_init(uint32_t barrier, uint32_t count, const char *file, int l
   write_state(at, &s);
   uint32_t offset = barrier;
   emu_block *block = emu_shared_home(emu_self->block, &offset);
-  EMU_TELL(mbarrier_init, block, offset);
+  EMU_TELL(mbarrier_init, block, offset, ((emu_site){file, line}));
 }
 
 void emu_mbarrier_invalidate(uint32_t barrier, const char *file, int line) {

@@ -19,6 +19,8 @@ typedef struct allocation {
   size_t bytes;
   uint64_t serial; /* counts allocations: "allocation 3" is the third of the program */
   place where;
+  char name[16]; /* of the one array that was marked in it, and a comma */
+  bool marked;
 } allocation;
 
 static allocation *table;
@@ -53,7 +55,7 @@ static bool add(void *start, size_t bytes, place where) {
   if (added) {
     const size_t at = upper_bound(start);
     memmove(&table[at + 1], &table[at], (count - at) * sizeof *table);
-    table[at] = (allocation){start, bytes, ++serial, where};
+    table[at] = (allocation){.start = start, .bytes = bytes, .serial = ++serial, .where = where};
     count++;
   }
   pthread_mutex_unlock(&lock);
@@ -81,6 +83,18 @@ bool emu_is_device(const void *pointer, size_t bytes) {
   const bool inside = at > 0 && p + bytes <= table[at - 1].start + table[at - 1].bytes;
   pthread_mutex_unlock(&lock);
   return inside;
+}
+
+void emu_name_allocation(const void *start, const char *name) {
+  pthread_mutex_lock(&lock);
+  const size_t at = upper_bound(start);
+  allocation *a = at > 0 ? &table[at - 1] : NULL;
+  if (a != NULL && (const unsigned char *)start < a->start + a->bytes) {
+    if (a->marked) a->name[0] = '\0';
+    else snprintf(a->name, sizeof a->name, "%.13s, ", name);
+    a->marked = true;
+  }
+  pthread_mutex_unlock(&lock);
 }
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
@@ -158,7 +172,7 @@ static bool guard_whole(const unsigned char *guard) {
 
 static void release_memory(const allocation *a) {
   if (!guard_whole(a->start - GUARD_BYTES) || !guard_whole(a->start + a->bytes))
-    fprintf(stderr, "emulator: allocation %llu (%zu bytes) was written %s\n", (unsigned long long)a->serial, a->bytes,
+    fprintf(stderr, "emulator: allocation %llu (%s%zu bytes) was written %s\n", (unsigned long long)a->serial, a->name, a->bytes,
             guard_whole(a->start + a->bytes) ? "before its start" : "past its end");
   EMU_TELL(freed, a->start);
   give_memory(a->start - GUARD_BYTES, with_guards(a->bytes));

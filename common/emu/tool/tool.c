@@ -10,7 +10,10 @@ double emu_kept_share(int halves) {
   return t == NULL ? 0 : (t->kept + (halves ? t->kept_of_halves : 0)) / 4.0;
 }
 
-void emu_mark_array(const void *start, size_t bytes, const char *name) { EMU_TELL(mark_array, start, bytes, name); }
+void emu_mark_array(const void *start, size_t bytes, const char *name) {
+  emu_name_allocation(start, name);
+  EMU_TELL(mark_array, start, bytes, name);
+}
 void emu_mark_uninitialised(const void *start, size_t bytes) { EMU_TELL(mark_uninitialised, start, bytes); }
 void emu_count_work(double flops, const char *whose) { EMU_TELL(count_work, flops, whose); }
 

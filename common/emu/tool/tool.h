@@ -71,7 +71,7 @@ typedef struct emu_tool {
   /* Hopper (check_engines.c, check_mbarrier.c). mbarriers of a block; a bulk copy into a block's shared memory, when it is issued (then it holds poison) and has arrived; what
    * it touches in global memory; a store from shared memory, issued and waited for; a wgmma that all threads of a warpgroup have issued, as one of a group;
    * how many groups of a warpgroup are done. */
-  void (*mbarrier_init)(emu_block *block, uint32_t offset);
+  void (*mbarrier_init)(emu_block *block, uint32_t offset, emu_site where);
   void (*mbarrier_arrive)(emu_thread *t, emu_block *block, uint32_t offset, emu_site where);
   void (*mbarrier_phase)(emu_block *block, uint32_t offset);
   void (*mbarrier_passed)(emu_thread *t, uint32_t offset, emu_site where);
