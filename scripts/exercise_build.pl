@@ -73,6 +73,8 @@ sub build {
         my @lines = grep { !/^At global scope:$|note: unrecognized command-line option/ } split /\n/, $err;
         print "  $_\n" for splice @lines, 0, 20;
         print '  ... ', scalar @lines, " more lines\n" if @lines;
+        my $chosen = $err =~ /no match(?:es|ing)? converting function|couldn't infer template argument|no match(?:ing function)? for call to .*emu_pending_launch/;
+        print "  --    by a launch nothing is deduced here, and no default filled in: expected kernel<its, arguments><<<...>>>(every argument), docs/emulator.md\n" if $chosen;
         finish("$file does not compile");
     }
     @warnings = grep { /^\Q$file\E:\d+:.*warning: / } split /\n/, $err;
