@@ -22,6 +22,7 @@ plant nhwc 'added to what nobody has set' 's/\] = sum;/] += sum;/' 'uninitialise
 plant nhwc 'an endless loop' 's/c < group_c; c\+\+/c < group_c; c += p.R * 0/' 'did not end within 2 s'
 plant nhwc 'a program that ends itself' 's/  const int outputs/  exit(0);\n  const int outputs/; s/#include/#include <stdlib.h>\n#include/' 'ended \(exit status 0\) before its result was verified'
 plant nhwc 'a missing semicolon' 's/float sum = 0;/float sum = 0/' '  [^ ]*a_missing_semicolon.cu:21:.* error: '
+plant nhwc 'a template that the call would choose' 's/\n(__global__[^\n]*my_fprop_kernel\(conv_problem p, const )float/\ntemplate <class T> $1T/' 'expected kernel<its, arguments><<<...>>>\(every argument\)'
 plant nhwc 'no exercise_launch' 's/exercise_launch/my_launch/' 'expected a definition of exercise_launch, found none'
 
 plant four-filters 'the last filters of a group forgotten' 's/\(group_k \+ FILTERS - 1\) \/ FILTERS/max(group_k \/ FILTERS, 1)/g' 'got -?nan, want'

@@ -202,7 +202,7 @@ bool emu_is_device(const void *pointer, size_t bytes); /* lies within an allocat
 bool emu_is_device_space(uintptr_t address);           /* with a tool: only device memory can be here */
 void emu_free_all(void);
 void emu_name_allocation(const void *start, const char *name); /* in reports: an array begins there */
-void emu_tell_variables(void); /* those that the tool has not been told of */
+void emu_tell_variables(void);                                 /* those that the tool has not been told of */
 
 #define EMU_TRY(call)                                            \
   do {                                                           \
