@@ -151,8 +151,6 @@ static void report_host_fault(int number, const siginfo_t *info, const ucontext_
   if (number != SIGFPE) fprintf(stderr, "emulator:   of address %p; a function that returns nothing where it should has such an end, too\n", info->si_addr);
 }
 
-enum { FIRST_PAGE = 4096 };
-
 /* A fault inside a CUDA thread ends the process: memory may be in any state. Exit status as the shell shows a signal: 128 + its number. */
 static void on_signal(int number, siginfo_t *info, void *context) {
   const emu_thread *t = emu_self;
@@ -172,7 +170,6 @@ static void on_signal(int number, siginfo_t *info, void *context) {
     snprintf(what, sizeof what, "stack overflow: more than %zu KiB of local variables (EMU_STACK_KB=n gives more)", emu_stack_bytes() >> 10);
   else if (info->si_code == SI_KERNEL) /* the processor does not say where: such faults have no page */
     snprintf(what, sizeof what, "misaligned 8- or 16-byte access, or a wild pointer");
-  else if ((uintptr_t)info->si_addr < FIRST_PAGE) snprintf(what, sizeof what, "illegal access to address %p (a pointer that is NULL)", info->si_addr);
   else snprintf(what, sizeof what, "illegal access to address %p", info->si_addr);
   const int length = snprintf(text, sizeof text, "emulator: %s in %s, block (%u,%u,%u), thread (%u,%u,%u), launched at %s:%d\n", what, c->name, b.x, b.y, b.z,
                               i.x, i.y, i.z, c->where.file, c->where.line);
