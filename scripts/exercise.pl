@@ -148,7 +148,7 @@ sub run {
 sub complaint {
     my ($err) = @_;
     my @defects = $err =~ /^emulator check: (.*)/mg;
-    return splice @defects, 0, 4 if @defects;
+    return splice(@defects, 0, 4), $err =~ /^emulator:   (\d+ of \d+ threads had ended .*)/mg if @defects;
     my @waits = $err =~ /^emulator: deadlock/m ? $err =~ /^emulator:   (.* waits? .*)/mg : (); # who waits for what
     return (map { $err =~ /^$_: (.*)/m ? $1 : () } qw(emulator exercise)), splice @waits, 0, 3;
 }
@@ -270,7 +270,7 @@ sub grade_memory {
         @reason = verify($program, $environment, @arguments, '--exact');
         $unfinished ||= $reason[0] if !defined $ended;
         ($stopped_at) = grep { !/^(?:stopped there|first on|at |(?:one|\d+) of \d+ shapes|printed: )/ } @reason if !$stopped_at;
-        @reason = grep { /^(out-of-bounds|uninitialised|race|block-race|misaligned|host-pointer|proxy): |divergent|deadlock|illegal|overflow|is under way| waits? (?:in|for) / } @reason if $failed;
+        @reason = grep { /^(out-of-bounds|uninitialised|race|block-race|misaligned|host-pointer|proxy): |divergent|deadlock|illegal|overflow|is under way| waits? (?:in|for) |had ended/ } @reason if $failed;
         @reason = named_parts($run, @reason);
         last if @reason;
     }

@@ -44,7 +44,7 @@ plant race 'weights have one buffer' 's/ \+ stage % 2 \* p.S;/;/' 'race: my_fpro
 plant race 'two barriers hide it' 's/(    for \(int s = 0; s < p.S; s\+\+\) sum .*?\n)/$1    __syncthreads();\n/' 'FAIL  barriers of a thread for each stage: 2 and 2, goal at most 1\.1'
 plant race 'one warp meets instead of the block' 's/__syncthreads\(\)/__syncwarp()/' 'race: my_fprop_kernel, .* shared'
 plant race 'one buffer, and a barrier behind its reads alone' 's/stage % 2 \* width/0 * width/; s/    __syncthreads\(\);.*?\n(.*?weights\[s\];\n)/$1    __syncthreads();\n/s' 'race|uninitialised'
-plant race 'who has no output does not come to the barrier' 's/  float sum = 0;/  if (out_q >= p.Q) return;\n$&/' 'uninitialised: my_fprop_kernel, .* shared'
+plant race 'who has no output does not come to the barrier' 's/  float sum = 0;/  if (out_q >= p.Q) return;\n$&/' 'threads had ended when the others met at .*race'
 plant race 'shared memory for one buffer' 's/2 \* \(\(size_t\)width/1 * ((size_t)width/' 'out-of-bounds: my_fprop_kernel, .* shared'
 plant race 'no shared memory' 's/pixels\[threadIdx.x \* p.stride_w \+ s \* p.dil_w\]/(in_h >= 0 \&\& in_h < p.H \&\& out_q * p.stride_w - p.pad_left + s * p.dil_w >= 0 \&\& out_q * p.stride_w - p.pad_left + s * p.dil_w < p.W \&\& out_q < p.Q ? x[((n * p.C + first_c + c) * p.H + in_h) * p.W + out_q * p.stride_w - p.pad_left + s * p.dil_w] : 0)/; s/    for \(int i = threadIdx.x; i < width.*?\n    \}\n//s; s/weights\[s\];/w[((k * group_c + c) * p.R + r) * p.S + s];/g; s/    for \(int s = threadIdx.x.*?\n//; s/, \*weights = .*?;/;/; s/    float \*pixels.*?;\n//' 'FAIL  loads for each product: 5\.48 and'
 

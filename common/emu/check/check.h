@@ -37,6 +37,7 @@ enum { EMU_EARLIER = -3 };                                                      
 
 /* Notes a defect of the running thread. `array` says where: name and byte. Printed at the end of the launch. */
 void emu_check_note(emu_defect_kind kind, const void *pc, const emu_other *other, const char *array, ...) __attribute__((format(printf, 4, 5)));
+void emu_check_barrier_left(emu_block *block, emu_site where);
 void emu_check_print(emu_launch *launch); /* all that were noted; the launch fails if there were any */
 
 /* Notes it and drops the block: the access itself would fault, or spoil memory. */

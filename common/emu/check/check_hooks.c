@@ -265,6 +265,7 @@ static const emu_tool checker = {
     .block_begin = emu_checker_begin_block,
     .block_switch = emu_engines_switch,
     .barrier = emu_checker_barrier,
+    .barrier_left = emu_check_barrier_left,
     .barrier_arrive = emu_checker_barrier_arrive,
     .warp_sync = emu_checker_warp_sync,
     .block_end = emu_overlap_end_block,

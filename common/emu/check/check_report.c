@@ -44,6 +44,19 @@ void emu_check_note(emu_defect_kind kind, const void *pc, const emu_other *other
   pthread_mutex_unlock(&lock);
 }
 
+/* The first barrier that some threads of a block did not come to, because they had ended. No defect, but a reason for races. */
+static emu_site left_at;
+static unsigned left_ended, left_of;
+static int left; /* atomic: it is known */
+
+void emu_check_barrier_left(emu_block *block, emu_site where) {
+  if (__atomic_load_n(&left, __ATOMIC_ACQUIRE)) return;
+  pthread_mutex_lock(&lock);
+  if (!left) left_at = where, left_ended = block->thread_count - block->alive, left_of = block->thread_count;
+  __atomic_store_n(&left, 1, __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&lock);
+}
+
 /* ---- lines that wrappers tell ---- */
 
 enum { MOST_SITES = 4096 };
@@ -101,6 +114,7 @@ void emu_check_print(emu_launch *launch) {
       lines[i] = (emu_line){at.file, at.line};
     }
   int printed = 0;
+  bool races = false;
   for (int i = 0; i < count; i++) {
     const defect *d = &noted[i];
     bool seen = false;
@@ -108,14 +122,19 @@ void emu_check_print(emu_launch *launch) {
       seen = noted[j].kind == d->kind && lines[2 * j].line != 0 && lines[2 * j].line == lines[2 * i].line && strcmp(lines[2 * j].file, lines[2 * i].file) == 0;
     if (seen) continue;
     if (printed++ == 0) fflush(stdout);
+    races |= d->kind == EMU_RACE || d->kind == EMU_UNINITIALISED;
     fprintf(stderr, "emulator check: %s: %s, %s:%d, %s, block (%u,%u,%u), thread (%u,%u,%u)", kind_name[d->kind], launch->call.name, lines[2 * i].file,
             lines[2 * i].line, d->array, d->block.x, d->block.y, d->block.z, d->thread.x, d->thread.y, d->thread.z);
     if (d->has_other) print_other(d, lines[2 * i + 1], &launch->call);
     fprintf(stderr, "\n");
   }
   const bool full = count == MOST;
-  count = 0;
+  const bool tell = races && left;
+  const emu_site at = left_at;
+  const unsigned ended = left_ended, of = left_of;
+  count = left = 0;
   pthread_mutex_unlock(&lock);
   if (printed > 0)
     emu_report_begin(launch, cudaErrorLaunchFailure, "the checker found %s%d defect%s", full ? "at least " : "", printed, printed == 1 ? "" : "s");
+  if (tell) emu_report_line("%u of %u threads had ended when the others met at %s:%d", ended, of, at.file, at.line);
 }

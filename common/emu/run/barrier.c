@@ -36,6 +36,7 @@ static void try_release(emu_block *block, int id) {
   b->result_all = b->all;
   b->result_any = b->any;
   EMU_TELL(barrier, block, id, b->expected);
+  if (b->expected == 0 && block->alive < block->thread_count) EMU_TELL(barrier_left, block, b->where);
   const unsigned short others = b->passed > 0 ? (unsigned short)~(1u << id) : 0xffff;
   b->passed = 0;
   for (emu_thread *t = block->threads, *end = t + block->thread_count; t < end; t++) {

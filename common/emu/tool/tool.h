@@ -29,6 +29,7 @@ typedef struct emu_tool {
 
   /* Threads have met: everything each of them did before is visible to all of them from now on. */
   void (*barrier)(emu_block *block, int id, unsigned expected); /* the threads that wait at it, or all of the block if expected is 0 */
+  void (*barrier_left)(emu_block *block, emu_site where);       /* they met at __syncthreads() without threads of the block that had ended */
   void (*barrier_arrive)(emu_thread *t, int id);                /* bar.arrive */
   void (*warp_sync)(emu_warp *warp, unsigned lanes);
   void (*fence)(void); /* the running thread orders its accesses for other blocks */
