@@ -49,7 +49,7 @@ static bool window_pays_dgrad(const conv_problem *p, conv_pass pass, const conv_
   const conv_problem turned = turned_dgrad(p).p;
   return window_pays(&turned, pass, device, random);
 }
-/* 06l's boxes are 64 channels, whether there are as many or not, and its tiles 128 filters. */
+/* 06l's boxes are 64 channels (but for five of 32 where a block has a tile to itself), most of its tiles 128 filters: whether there are as many or not. */
 static bool window_pays_wgrad(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)device, (void)random;
   return (int64_t)p->N * p->P * p->Q >= 400 && (p->C <= 96 || (p->K > 128 && p->K % 128 != 0));

@@ -10,7 +10,7 @@
  *           workspace, as they lie in registers; a second kernel adds what the blocks have left of a tile, in their order: the same bits on every run.
  * Parties:  L2 hands out more of what several blocks want at the same time. So tiles walk together, those of the same columns, or all: a party's blocks take the same
  *           stretch of pixels, each for its own tile, and neighbours in the grid are neighbours in the party.
- * Narrow:   where tiles are about as many as multiprocessors, b's columns may be five boxes of 32 channels: 160 of them, when 192 or 256 leave multiprocessors idle.
+ * Narrow:   where there are no more tiles than multiprocessors, b's columns may be five boxes of 32 channels: 160 of them, when 192 or 256 leave multiprocessors idle.
  * Outside:  a window's padding is zero, and so is all past the last pixel, in x and in dy.
  * Change:   against 06f a reduction over pixels and not over taps and channels, tiles that are shared, the second kernel; and as in 06j four producers that take
  *           turns. The ring, the roles and the early launch are the same; consumers need few registers, so none are handed over.
@@ -103,7 +103,7 @@ typedef struct pixels_plan {
 
 typedef void (*pixels_t)(conv_problem p, pixel_cut t, CUtensorMap windows, CUtensorMap gradients, float4 *parts, __half *dw);
 static const pixels_t instances[] = {pixels_kernel<WIDE, WIDE>, pixels_kernel<2 * WIDE, WIDE>, pixels_kernel<3 * WIDE, WIDE>, pixels_kernel<4 * WIDE, WIDE>,
-                                     pixels_kernel<5 * NARROW, NARROW>}; /* by n - 1 */
+                                     pixels_kernel<5 * NARROW, NARROW>}; /* by n - 1; five boxes are narrow ones (pixel_shapes) */
 
 static const char *plan_wgrad(const conv_operation *o, const conv_device *device, conv_plan *plan) {
   const conv_problem *p = &o->problem;

@@ -1,16 +1,16 @@
 /* 06m: the gradient of 3 x 3 filters: a halo tile once, a row of taps as the columns of one product.
  *
  * Terms:    halo tile, descriptor arithmetic, split-K, deterministic reduction, programmatic dependent launch.
- * Idea:     06l loads x once for each of nine taps. In a halo tile, pixels as rows of 64 channels, all nine are there (06g), and here pixels are the reduction:
+ * Idea:     06l loads x once for each of nine taps. In a halo tile, pixels as rows of channels, all nine are there (06g), and here pixels are the reduction, with 64 channels:
  *           b's columns are 64 channels, those of the next tap lie one pixel further on, and where b's next 64 columns begin is a field of its descriptor. Set to one
  *           pixel, 128 bytes, it makes b of a row of taps: 192 columns that overlap in shared memory.
  *
  *               dw [64 filters][r][3 taps][64 channels] += dy [16 positions][64 filters], transposed, x [16 positions + r rows, + 0, 1, 2][64 channels]
  *
  *           dy lies at the same positions, with zeros where the halo tile has columns or rows between images: what x holds there does not matter, if it is finite.
- * Roles:    three consumers, a row of taps each, all with the same 64 filters; sums of 64 filters x 3 taps x 64 channels stay in registers for all of a block's tiles.
- * Rows:     of 16, 32 or 64 channels, swizzled by as many bytes as they have. With few channels no zeros are multiplied; of 64 a block with a quarter of the channels leaves
- *           a quarter of the sums. An estimate chooses.
+ * Roles:    three consumers, a row of taps each, all with the same 64 filters; sums of 64 filters x 3 taps x a row's channels stay in registers for all of a block's tiles.
+ * Rows:     of 16, 32 or 64 channels, swizzled by as many bytes as they have. Few channels: no zeros are multiplied. 64 channels: a block that has a quarter of them leaves a
+ *           quarter of the sums. An estimate chooses.
  * Pieces:   blocks share the tiles of pixels; at the same time all blocks are at the same pixels, so that L2 serves those with other filters and channels. Each leaves
  *           its sums in the workspace, a second kernel adds them in the blocks' order. If there are as many pieces of dw as blocks, they go to dw at once.
  * Change:   against 06l the tile and its descriptors, and rows by the channels. So three consumers, who take registers from the one producer; and whole tiles, every n-th, for stretches of steps.
@@ -143,13 +143,12 @@ typedef void (*window_t)(conv_problem p, window_cut t, CUtensorMap halos, CUtens
 typedef void (*add_t)(conv_problem p, window_cut t, const float4 *parts, __half *dw);
 typedef struct window_row {
   int channels;
-  CUtensorMapSwizzle swizzle;
   window_t window;
   add_t add;
 } window_row;
-static const window_row widths[] = {{16, CU_TENSOR_MAP_SWIZZLE_32B, window_wgrad_kernel<16>, add_splits_kernel<16>},
-                                    {32, CU_TENSOR_MAP_SWIZZLE_64B, window_wgrad_kernel<32>, add_splits_kernel<32>},
-                                    {64, CU_TENSOR_MAP_SWIZZLE_128B, window_wgrad_kernel<64>, add_splits_kernel<64>}};
+static const window_row widths[] = {{16, window_wgrad_kernel<16>, add_splits_kernel<16>},
+                                    {32, window_wgrad_kernel<32>, add_splits_kernel<32>},
+                                    {64, window_wgrad_kernel<64>, add_splits_kernel<64>}};
 
 typedef struct window_plan {
   CUtensorMap halos, gradients;
@@ -227,7 +226,7 @@ static const char *plan_wgrad(const conv_operation *o, const conv_device *device
                    y_size[4] = {(cuuint64_t)p->K, (cuuint64_t)p->Q, (cuuint64_t)p->P, (cuuint64_t)p->N};
   const cuuint32_t x_box[4] = {(cuuint32_t)row->channels, (cuuint32_t)t->pitch, (cuuint32_t)t->halo, (cuuint32_t)t->images},
                    y_box[4] = {FILTERS, (cuuint32_t)t->pitch, (cuuint32_t)(t->images > 1 ? t->halo : t->rows), (cuuint32_t)t->images};
-  why = map_tiles(plan, &mine->halos, "x", 4, x_size, x_box, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, row->swizzle);
+  why = map_tiles(plan, &mine->halos, "x", 4, x_size, x_box, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, swizzle_of(row->channels));
   if (!why) why = map_tiles(plan, &mine->gradients, "dy", 4, y_size, y_box);
   if (why) return why;
   snprintf(plan->words, sizeof plan->words, "%d image%s, %d row%s a tile: %d tiles by %d block%s for each of %d piece%s of %d channels, %d stages", t->images,

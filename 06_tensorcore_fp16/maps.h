@@ -27,6 +27,11 @@ static inline decltype(&cuTensorMapReplaceAddress) map_replace(void) {
 /* Any address that a map may have: the tensor's own comes at launch. */
 static void *const no_address = (void *)512;
 
+/* A row of 16, 32 or 64 channels is swizzled by as many bytes as it has. */
+static inline CUtensorMapSwizzle swizzle_of(int channels) {
+  return channels == 16 ? CU_TENSOR_MAP_SWIZZLE_32B : channels == 32 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B;
+}
+
 /* A box of `channels` of `pixels` of a tensor {C, W, H, N}, im2col: pixels begin every step[1] columns and step[2] rows, from lower[] pixels past the first on to
  * upper[] past the last, run along W, then H, then N. stride: bytes. promotion: what L2 fetches where it has not got what is read. Returns NULL or why not. */
 static inline const char *map_pixels(conv_plan *plan, CUtensorMap *map, const char *what, const cuuint64_t *size, const cuuint64_t *stride, const int *lower,
@@ -60,8 +65,7 @@ static inline const char *map_windows(conv_plan *plan, CUtensorMap *map, const c
     if (lower[d] < -128 || upper[d] < -128 || upper[d] > 127) return "windows begin more than 128 pixels outside or end so far inside (tensor maps)";
   if ((p->S - 1) * p->dil_w > 255 || (p->R - 1) * p->dil_h > 255) return "a filter reaches over more than 256 pixels (tensor maps)";
   if (p->stride_w > 8 || p->stride_h > 8) return "a stride above 8 (tensor maps)";
-  return map_pixels(plan, map, "x's windows", size, stride, lower, upper, channels, pixels, step, promotion,
-                    channels == 32 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B);
+  return map_pixels(plan, map, "x's windows", size, stride, lower, upper, channels, pixels, step, promotion, swizzle_of(channels));
 }
 
 /* A tensor as it lies, `dims` dimensions, innermost first, and a box of it, both in halves. */

@@ -3,7 +3,7 @@
 #include "06_tensorcore_fp16/cost.h"
 #include "06_tensorcore_fp16/pixels.cuh"
 
-/* What L2 fetches of x and dy where it has not got what is read: no more than a row of a box. With 256 bytes, as for other kernels, layers that memory limits took
+/* What L2 fetches of x and dy where it has not got what is read: a row of a wide box, two of a narrow one. With 256 bytes, as for other kernels, layers that memory limits took
  * longer (docs/results/06_training.md). */
 static constexpr CUtensorMapL2promotion FETCH = CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
 

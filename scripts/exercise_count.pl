@@ -77,7 +77,7 @@ sub counted {
     unlink "$folder/json";
     my ($status, $out, $err, $late) = run({EMU_COUNT_BLOCKS => 'all', EMU_COUNT_LAUNCHES => 'all', EMU_COUNT_JSON => "$folder/json", %$environment}, $program, @arguments, '--exact', '--shape', shape($layer));
     finish($late) if $late && !check(0, 'ends in time', $late);
-    finish("the count ended with exit status $status: " . complaint($err)) if $status;
+    finish("the count ended with exit status $status: " . join('; ', complaint($err))) if $status;
     my $json = slurp("$folder/json");
     finish("the program ended (exit status $status) before anything was counted") if $json eq '';
     my $launches = decode_json($json);
@@ -128,7 +128,7 @@ sub counted_once {
     my ($program, $layer, $what) = @_;
     my ($status, $out, $err, $late) = run({EMU_THREADS => 1, EMU_LATE => 1}, $program, $name, '--exact', '--shape', shape($layer));
     finish($late) if $late && !check(0, 'ends in time', $late);
-    finish("the count of $what ended with exit status $status: " . complaint($err)) if $status;
+    finish("the count of $what ended with exit status $status: " . join('; ', complaint($err))) if $status;
     return $out =~ /^(\S+) \Q$what\E a launch$/m ? $1 : 0;
 }
 

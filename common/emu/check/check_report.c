@@ -47,12 +47,13 @@ void emu_check_note(emu_defect_kind kind, const void *pc, const emu_other *other
 /* The first barrier that some threads of a block did not come to, because they had ended. No defect, but a reason for races. */
 static emu_site left_at;
 static unsigned left_ended, left_of;
+static uint3 left_block;
 static int left; /* atomic: it is known */
 
 void emu_check_barrier_left(emu_block *block, emu_site where) {
   if (__atomic_load_n(&left, __ATOMIC_ACQUIRE)) return;
   pthread_mutex_lock(&lock);
-  if (!left) left_at = where, left_ended = block->thread_count - block->alive, left_of = block->thread_count;
+  if (!left) left_at = where, left_ended = block->thread_count - block->alive, left_of = block->thread_count, left_block = block->index;
   __atomic_store_n(&left, 1, __ATOMIC_RELEASE);
   pthread_mutex_unlock(&lock);
 }
@@ -132,9 +133,10 @@ void emu_check_print(emu_launch *launch) {
   const bool tell = races && left;
   const emu_site at = left_at;
   const unsigned ended = left_ended, of = left_of;
+  const uint3 in = left_block;
   count = left = 0;
   pthread_mutex_unlock(&lock);
   if (printed > 0)
     emu_report_begin(launch, cudaErrorLaunchFailure, "the checker found %s%d defect%s", full ? "at least " : "", printed, printed == 1 ? "" : "s");
-  if (tell) emu_report_line("%u of %u threads had ended when the others met at %s:%d", ended, of, at.file, at.line);
+  if (tell) emu_report_line("%u of %u threads had ended when the others met at %s:%d, block (%u,%u,%u)", ended, of, at.file, at.line, in.x, in.y, in.z);
 }

@@ -120,7 +120,7 @@ void __sanitizer_cov_trace_pc(void) {
     emu_wait(t);
     return;
   }
-  /* As those two would do it while lanes are left in the step: all of the warp have started, and the next of them goes on. */
+  /* As those two would do it while lanes are left in the step (but that, with a seed, no copy arrives in between): all of the warp have started, and the next of them goes on. */
   const unsigned next = (unsigned)__builtin_ctz(c->group);
   c->group &= c->group - 1;
   c->ready[c->warp] = (c->ready[c->warp] | 1u << t->lane) & ~(1u << next);
