@@ -1,7 +1,7 @@
 /* 06m: the gradient of 3 x 3 filters: a halo tile once, a row of taps as the columns of one product.
  *
  * Terms:    halo tile, descriptor arithmetic, split-K, deterministic reduction, programmatic dependent launch.
- * Idea:     06l loads x once for each of nine taps. In a halo tile, pixels as rows of channels, all nine are there (06g), and here pixels are the reduction, with 64 channels:
+ * Idea:     06l loads x once for each of nine taps. In a halo tile, pixels as rows of channels, say 64, all nine are there (06g), and here pixels are the reduction:
  *           b's columns are 64 channels, those of the next tap lie one pixel further on, and where b's next 64 columns begin is a field of its descriptor. Set to one
  *           pixel, 128 bytes, it makes b of a row of taps: 192 columns that overlap in shared memory.
  *
@@ -13,7 +13,8 @@
  *           quarter of the sums. An estimate chooses.
  * Pieces:   blocks share the tiles of pixels; at the same time all blocks are at the same pixels, so that L2 serves those with other filters and channels. Each leaves
  *           its sums in the workspace, a second kernel adds them in the blocks' order. If there are as many pieces of dw as blocks, they go to dw at once.
- * Change:   against 06l the tile and its descriptors, and rows by the channels. So three consumers, who take registers from the one producer; and whole tiles, every n-th, for stretches of steps.
+ * Change:   against 06l the tile, its descriptors, and rows by the channels. So three consumers, who take registers from the one producer; and whole tiles, every n-th,
+ *           for stretches of steps.
  * Expect:   (before anything ran on a GPU) a position costs three products of 64 x 192, 288 clocks for 16 of them, and brings 300 bytes: products decide. 64 channels and
  *           filters, 56 x 56, 256 images: 96 % of the positions count, so 77 us at 800 TFLOP/s and 5 for the sums; 95 where power decides. With 14 x 14 pixels 87 % count.
  * Passes:   wgrad. Layout: NHWC, filters KRSC, fp16 with fp32 sums. Channels and filters: multiples of 8. 3 x 3, no stride, no groups; rows up to 256 with their halo. */
@@ -178,8 +179,8 @@ static bool try_cut(const conv_problem *p, int channels, int rows, int images, i
   return t->stages >= 2;
 }
 
-/* Clocks of the block that has most tiles, and of the sums that all leave, by the constants of 06l's cut (pixel_cut.h). A product is as long as its sums take, or as its
- * operands take to be read, 128 bytes a clock. */
+/* Clocks of the block that has most tiles, and of the sums that all leave, by the constants of 06l's cut (pixel_cut.h), but for 200 clocks until a tile is there and 950
+ * bytes of sums a clock (docs/results/06_training.md). A product is as long as its sums take, or as its operands take to be read, 128 bytes a clock. */
 static double clocks_of_cut(const window_cut &t, int channels, int sm_count) {
   const double columns = TAPS * channels, products = t.steps * 1.22 * CONSUMERS * fmax(columns / 2, 16 + columns / 4);
   const double bytes = (double)t.images * t.pitch * (t.halo * 2 * channels + (t.images > 1 ? t.halo : t.rows) * ROW) / 41;
