@@ -7,7 +7,7 @@ extern const kernel_source sources_06[]; /* written when the step is built */
 extern const conv_kernel wmma_fprop, mma_fprop, wgmma_fprop, tma_fprop, roles_fprop, persistent_fprop, resident_fprop, stream_window_fprop, stream_window_dgrad,
     few_fprop, split_dgrad, resident_dgrad, persistent_dgrad, dense_wgrad, strided_dgrad, window_wgrad, pair_wgrad, toeplitz_fprop, toeplitz_dgrad,
     tensor_wgrad, first_fprop, first_wgrad, groups_fprop, groups_dgrad, groups_wgrad, patches_fprop, patches_dgrad, patches_wgrad, direct_fprop, blocks_fprop,
-    blocks_dgrad, blocks_wgrad;
+    blocks_dgrad, blocks_wgrad, neighbours_fprop, neighbours_dgrad;
 
 static bool depthwise(const conv_problem *p) { return p->groups > 1 && p->groups == p->C; }
 
@@ -92,7 +92,7 @@ static const conv_kernel *const kernels[] = {
     &wmma_fprop,   &mma_fprop,      &wgmma_fprop,         &tma_fprop,     &roles_fprop,      &persistent_fprop, &resident_fprop, &stream_window_fprop,
     &few_fprop,    &resident_dgrad, &stream_window_dgrad, &split_dgrad,   &persistent_dgrad, &strided_dgrad,    &dense_wgrad,    &window_wgrad,
     &pair_wgrad,   &toeplitz_fprop, &toeplitz_dgrad,      &tensor_wgrad,  &first_fprop,      &first_wgrad,      &groups_fprop,   &groups_dgrad,
-    &groups_wgrad, &patches_fprop,  &patches_dgrad,       &patches_wgrad, &direct_fprop,     &blocks_fprop,     &blocks_dgrad,   &blocks_wgrad};
+    &groups_wgrad, &patches_fprop,  &patches_dgrad,       &patches_wgrad, &direct_fprop,     &blocks_fprop,     &blocks_dgrad,   &blocks_wgrad, &neighbours_fprop, &neighbours_dgrad};
 static const conv_choice rule[] = {
     {&direct_fprop, direct_pays,
      "depthwise, stride 2: 3x3; 5x5 with more than 14 columns of results, 1500 to 7000 results for each multiprocessor: where it can"},

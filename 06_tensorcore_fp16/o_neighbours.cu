@@ -1,0 +1,327 @@
+/* 06o: a few channels: neighbouring pixels are channels, too.
+ *
+ * Terms:    space-to-depth, banded (Toeplitz) filters, halo tile, descriptor arithmetic.
+ * Idea:     four pixels of 16 channels, side by side in memory, are 64 numbers: a row of 128 bytes of 06g's halo tile, without a byte moved (06w renames patches so). And
+ *           four results of 16 filters are the 64 rows of a product. A result's window is three of six pixels, so a filter row becomes a band, zeros beside it:
+ *
+ *               numbers of pixels    -1  0  1  2  3  4
+ *               result 0, filters     a  b  c  .  .  .        64 x 96 for each of three filter rows: six products of depth 16 for four results.
+ *               result 1              .  a  b  c  .  .        06g: nine taps of depth 16 for one, and 48 of 64 rows of a are of no filter
+ *               result 2              .  .  a  b  c  .
+ *               result 3              .  .  .  a  b  c
+ *
+ * Spans:    with 24 channels it is 8 pixels, three rows of 64 numbers, each row in a tile of its own. The results of a span are pieces of up to 64 rows, two results of
+ *           24 filters, and all pieces have the same bands: the next piece's window begins three times 16 numbers on. With more than 64 filters a piece is 64 of one result.
+ * Strides:  two pixels further on is two pixels further on in the same row. Rows of x with a stride are planes, as in 06u; in dgrad it is the result that has them.
+ * Change:   against 06g filters become bands, laid out by the consumers (06u); each piece of a tile has products of its own and leaves by a box of its own.
+ * Expect:   (before anything ran on a GPU) mb16ic16ih160oc16oh160kh3ph1: four tiles a multiprocessor of 18 products of 128 clocks, 4.7 us, and 4 us for launch, bands, first
+ *           load and last store: 9 us, where 06g takes 31. mb16ic24ih192oc96oh96kh3sh2ph1: memory, 13 us, and 3: 16 us, where 06f takes 100.
+ * Infinity: an infinite pixel times a zero beside the band is NaN.
+ * Passes:   fprop, dgrad (TURNED). Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8, up to 64 of the tensor that is read; its rows whole pieces of
+ *           64 numbers. Strides up to 4, no groups. */
+#include <math.h>
+
+#include "06_tensorcore_fp16/cost.h"
+#include "06_tensorcore_fp16/neighbours.h"
+#include "06_tensorcore_fp16/tiles.cuh"
+#include "common/harness/launch.h"
+
+static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 4, MOST_N = 256;
+static constexpr int AT_ONCE = 8; /* loads of a thread on their way */
+
+/* A tile: `rows` rows of one image (of all classes of them), or `images` whole ones; its halo has `pitch` spans and `halo` rows an image, in each plane and chunk. */
+typedef struct band_cut {
+  divisor by_p, by_from, by_to;                        /* by the tiles of an image; by the channels of a pixel that is read, that is written */
+  int rows, images, pitch, halo, tiles, stages, stage; /* stage: bytes */
+  int planes, chunks, plane, low_h, low_w, bias;       /* plane: bytes of a chunk of a plane; where the halo begins; pixels in it before the tile's own */
+  int pieces, matrices, together, first[MOST_PIECES + 1];
+  unsigned char out[MOST_PIECES], block[MOST_PIECES], row_class[MOST_PIECES]; /* of a piece: its place in a span, its block of 64 filters, its plane of the result */
+  unsigned char matrix[MOST_STEPS];
+  unsigned short at[MOST_STEPS]; /* of a step: where its pixels begin, in 16 bytes */
+  band_matrix matrix_of[MOST_MATRICES];
+} band_cut;
+
+/* What lies in a's bands at one place, 8 halves of w; NULL: a zero. i: the place, in matrices' order. Of a matrix [half of the depth][64 rows] it is a row's (or TURNED,
+ * [half][octet of rows][8 of the depth], eight neighbouring rows'). */
+template <bool TURNED> static __device__ __forceinline__ const uint4 *band_at(const conv_problem &p, const band_cut &t, const __half *w, int i) {
+  const band_matrix m = t.matrix_of[i / THREADS];
+  const int row = i % WGMMA_M & (TURNED ? ~7 : ~0), number = m.begin + i % THREADS / WGMMA_M * 8 + (TURNED ? i % 8 : 0);
+  const int pixel = divide(number, t.by_from), from = number - pixel * t.by_from.by;         /* and its channel */
+  const int of_piece = divide(row, t.by_to), to = m.block * WGMMA_M + row - of_piece * t.by_to.by, out = m.out + of_piece;
+  const int apart = TURNED ? out + p.pad_left - (pixel - t.bias) * p.stride_w : pixel - t.bias - out * p.stride_w + p.pad_left, s = apart / p.dil_w;
+  if (of_piece >= t.together || to >= (TURNED ? p.C : p.K) || apart < 0 || s >= p.S || s * p.dil_w != apart) return NULL;
+  return (const uint4 *)(w + (((TURNED ? from : to) * p.R + m.r) * p.S + s) * p.C + (TURNED ? to : from));
+}
+
+/* By the consumers: all bands, loads ahead of stores. */
+template <bool TURNED> static __device__ __forceinline__ void put_bands(const conv_problem &p, const band_cut &t, const __half *w, uint4 *bands) {
+  const int me = threadIdx.x - THREADS, all = t.matrices * THREADS;
+  for (int first = me; first < all; first += AT_ONCE * CONSUMERS * THREADS) {
+    uint4 part[AT_ONCE];
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; j++) {
+      const int i = first + j * CONSUMERS * THREADS;
+      const uint4 *const from = i < all ? band_at<TURNED>(p, t, w, i) : NULL;
+      part[j] = from ? *from : uint4();
+    }
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; j++)
+      if (first + j * CONSUMERS * THREADS < all) bands[first + j * CONSUMERS * THREADS] = part[j];
+  }
+  __syncwarp();
+}
+
+/* A product of a piece. */
+template <bool FIRST, bool TURNED, int SUMS>
+static __device__ __forceinline__ void multiply_step(float (&sum)[SUMS], unsigned long long a, unsigned long long b) {
+  ptx_wgmma_fence();
+  ptx_wgmma<TURNED, 0, FIRST ? 0 : 1>(sum, a, b);
+  ptx_wgmma_commit();
+}
+
+/* N: spans of a product, those between the rows included. */
+template <int N, bool TURNED>
+__global__ void __launch_bounds__(BLOCK, 1) neighbours_kernel(const __grid_constant__ conv_problem p, const __grid_constant__ band_cut t, const __half *w,
+                                                              const __grid_constant__ plane_maps halos, const __grid_constant__ plane_maps results) {
+  extern __shared__ __align__(1024) unsigned char shared[];
+  __shared__ unsigned long long barriers[2 * MOST_STAGES];
+  const int bands = t.matrices * MATRIX, box = t.pitch * t.halo * t.images * ROW, role = uniform(threadIdx.x / THREADS);
+  const ptx_shared stages = ptx_shared_address(shared), filters = stages + t.stages * t.stage, outputs = filters + bands;
+  const ring r = {ptx_shared_address(barriers), ptx_shared_address(barriers + MOST_STAGES)};
+  if (threadIdx.x == 0) {
+    ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
+    for (int i = 0; i < t.planes; i++) ptx_prefetch_tensormap(&halos.of[i]);
+    ring_begin(r, t.stages, 1);
+  }
+
+  if (role == 0) { /* the producer */
+    __syncwarp();
+    ptx_bar_arrive(1, BLOCK); /* barriers are there; who made them need not wait */
+    ptx_setmaxnreg_dec<56>();
+    if (threadIdx.x != 0) return;
+    slot s = {0, 0};
+    ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
+    for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, s = next_slot(s, t.stages)) {
+      const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows + t.low_h;
+      ptx_shared to = stages + s.stage * t.stage;
+      ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
+      ptx_mbarrier_arrive_expect_tx(r.full + 8 * s.stage, box * t.planes * t.chunks);
+      for (int plane = 0; plane < t.planes; plane++)
+        for (int chunk = 0; chunk < t.chunks; chunk++, to += t.plane)
+          ptx_tensor_load(to, &halos.of[plane], {chunk * BK, t.low_w, row, of_p * t.images}, r.full + 8 * s.stage);
+    }
+    return;
+  }
+
+  for (int stage = 0; stage < t.stages; stage++) { /* what lies behind the last box is read for columns that are dropped; and between boxes */
+    unsigned char *const at = shared + stage * t.stage;
+    for (int plane = 0; plane < t.planes * t.chunks; plane++) {
+      const int end = plane < t.planes * t.chunks - 1 ? (plane + 1) * t.plane : t.stage;
+      for (int i = plane * t.plane + box + (threadIdx.x - THREADS) * 16; i < end; i += CONSUMERS * THREADS * 16) *(uint4 *)(at + i) = uint4();
+    }
+  }
+  __syncwarp();
+  ptx_griddepcontrol_wait();
+  put_bands<TURNED>(p, t, w, (uint4 *)(shared + t.stages * t.stage));
+  ptx_fence_proxy_async();
+  ptx_bar_sync(1, BLOCK); /* barriers, zeros and filters are there */
+  ptx_setmaxnreg_inc<224>();
+  const int me = role - 1; /* of the consumers */
+  const ptx_shared mine = outputs + me * N * ROW;
+  const unsigned long long of_a = ptx_wgmma_descriptor(filters, MATRIX / 2, 8 * 16, PTX_SWIZZLE_NONE);
+  const bool stores = threadIdx.x % THREADS == 0;
+  slot s = {0, 0};
+  int turn = 0;
+  for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, turn++, s = next_slot(s, t.stages)) {
+    if (turn % CONSUMERS != me) continue;
+    const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
+    const unsigned long long of_b = ptx_wgmma_descriptor(stages + s.stage * t.stage, 16, 8 * ROW, PTX_SWIZZLE_128);
+    ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
+    for (int c = 0; c < t.pieces; c++) {
+      float sum[N / 2];
+      int step = t.first[c];
+      multiply_step<true, TURNED>(sum, of_a + t.matrix[step] * (MATRIX / 16), of_b + t.at[step]);
+      for (step++; step < t.first[c + 1]; step++) multiply_step<false, TURNED>(sum, of_a + t.matrix[step] * (MATRIX / 16), of_b + t.at[step]);
+      if (stores) ptx_bulk_wait_read<0>(); /* the piece before has left */
+      __syncwarp();
+      ptx_wgmma_wait<0>();
+      ptx_bar_sync(2 + me, THREADS); /* nobody reads the pixels any more, if it was the last piece */
+      if (stores && c == t.pieces - 1) ptx_mbarrier_arrive(r.empty + 8 * s.stage);
+      __syncwarp();
+      put_turned<N>(sum, mine);
+      ptx_fence_proxy_async();
+      ptx_bar_sync(2 + me, THREADS); /* the sums are there */
+      if (stores) {
+        ptx_tensor_store(&results.of[t.row_class[c]], {t.block[c] * WGMMA_M, t.out[c], 0, row, of_p * t.images}, mine);
+        ptx_bulk_commit();
+      }
+      __syncwarp();
+    }
+  }
+  if (stores) ptx_bulk_wait_read<0>(); /* shared memory may go; what is written is there when the grid ends */
+}
+
+/* ---------------------------------------------------------------- host */
+
+typedef struct instance {
+  int n;
+  void (*kernel[2])(conv_problem p, band_cut t, const __half *w, plane_maps halos, plane_maps results); /* as they lie, turned */
+} instance;
+
+/* The first that is enough. */
+#define ROW_OF(N)                                                  \
+  {                                                                \
+    N, { neighbours_kernel<N, false>, neighbours_kernel<N, true> } \
+  }
+static const instance instances[] = {ROW_OF(32),  ROW_OF(64),  ROW_OF(80),  ROW_OF(96),  ROW_OF(112), ROW_OF(128), ROW_OF(144),
+                                     ROW_OF(160), ROW_OF(176), ROW_OF(192), ROW_OF(208), ROW_OF(224), ROW_OF(240), ROW_OF(256)};
+
+static const instance *instance_for(int positions) {
+  const instance *row = instances;
+  while (row->n < positions) row++; /* there is one */
+  return row;
+}
+
+typedef struct neighbours_plan {
+  plane_maps halos, results;
+  plane_tensor image, result; /* spans as pixels */
+  band_cut cut;
+  const instance *row;
+  int blocks, shared;
+} neighbours_plan;
+
+static int positions(const band_cut *t) { return (t->images > 1 ? t->images * t->halo : t->rows) * t->pitch; }
+
+/* The cut into tiles of `rows` rows of each class, or of images if those are all; false: it fits into no product, or not twice into what shared memory is left. */
+static bool try_cut(const band *b, const plane_tensor *result, tap_range h, int rows, int images, int64_t room, band_cut *t) {
+  t->rows = rows, t->images = images, t->pitch = result->width + b->high_w - b->low_w, t->halo = rows + h.high - h.low;
+  if (t->pitch > 256 || t->halo > 256 || positions(t) > MOST_N) return false;
+  const int n = instance_for(positions(t))->n, box = t->pitch * t->halo * images, read = n + (h.high - h.low) * t->pitch + b->high_w - b->low_w;
+  const int boxes = t->planes * t->chunks;
+  t->plane = (box + 7) / 8 * 8 * ROW, t->stage = (boxes - 1) * t->plane + ((read > box ? read : box) + 7) / 8 * 8 * ROW;
+  room -= t->matrices * MATRIX + CONSUMERS * n * ROW;
+  t->stages = room < 0 ? 0 : room / t->stage < MOST_STAGES ? (int)(room / t->stage) : MOST_STAGES;
+  const int classes = result->stride_h, class_rows = (result->height + classes - 1) / classes;
+  t->by_p = divisor_of((class_rows + rows - 1) / rows), t->tiles = t->by_p.by * ((result->images + images - 1) / images);
+  return t->stages >= CONSUMERS && t->stage / 16 <= USHRT_MAX;
+}
+
+/* Clocks: the first tile on its way, bands, and of each tile the products, or the bytes at 30 a clock, or what each of two consumers has to do. */
+static double clocks_of_cut(const conv_problem *p, const band *b, int sm_count, const band_cut *t) {
+  const int n = instance_for(positions(t))->n;
+  const double products = b->first[b->pieces] * fmax(n / 2.0, (2048 + 32.0 * n) / 128), ends = b->pieces * (600 + 6.0 * n);
+  const double tile = fmax(fmax(products, (products + ends) / CONSUMERS), t->stage / 30.0);
+  const double rounds = (double)((t->tiles + sm_count - 1) / sm_count);
+  return 1500 + 40.0 * t->matrices + t->stage / 16.0 + fmax(rounds * tile, problem_bytes(p, PASS_FPROP, DTYPE_FP16) / 2000.0) + ends / b->pieces;
+}
+
+/* The cut with the fewest clocks, which it returns; INFINITY: there is none. */
+static double best_cut(const conv_problem *p, const band *b, const plane_tensor *result, tap_range h, const conv_device *device, band_cut *best) {
+  const band_cut all = *best;
+  const int rows = (result->height + result->stride_h - 1) / result->stride_h;
+  double least = INFINITY;
+  for (int parts = 1; parts <= rows; parts++)
+    for (int images = 1; images <= (parts == 1 ? result->images : 1); images++) {
+      band_cut t = all;
+      if (!try_cut(b, result, h, (rows + parts - 1) / parts, images, (int64_t)device->shared_per_block - 1024, &t)) break;
+      const double clocks = clocks_of_cut(p, b, device->sm_count, &t);
+      if (clocks < least) least = clocks, *best = t;
+    }
+  return least;
+}
+
+/* The bands, and how the layer is cut for them; NULL or why not. clocks: what it is expected to take. */
+static const char *cut_of(const conv_problem *p, bool dgrad, const conv_device *device, band *b, neighbours_plan *mine, double *clocks) {
+  const char *why = band_of(p, dgrad, b);
+  if (why) return why;
+  band_cut *t = &mine->cut;
+  const plane_tensor x = {p->C, p->W, p->H, p->N, 1, p->stride_h}, y = {p->K, p->Q, p->P, p->N, 1, 1};
+  mine->image = dgrad ? y : x, mine->result = dgrad ? x : y;
+  mine->image.channels = b->chunks * BK, mine->image.width /= b->span_in, mine->result.channels = b->span_out * b->to, mine->result.width /= b->span_out;
+  if (mine->image.height < mine->image.stride_h || mine->result.height < mine->result.stride_h) return "an image smaller than the stride";
+  const tap_range h = range_of(p->R, p->stride_h, p->pad_top, p->dil_h, dgrad);
+  t->by_from = divisor_of(b->from), t->by_to = divisor_of(b->blocks > 1 ? WGMMA_M : b->to);
+  t->planes = mine->image.stride_h, t->chunks = b->chunks, t->low_h = h.low, t->low_w = b->low_w, t->bias = -b->low_w * b->span_in;
+  t->pieces = b->pieces, t->matrices = b->matrices, t->together = b->together;
+  *clocks = best_cut(p, b, &mine->result, h, device, t);
+  if (*clocks == INFINITY) return "filters and two tiles do not fit in shared memory, or rows of more than 256 spans";
+  for (int i = 0; i < b->pieces; i++)
+    t->out[i] = (unsigned char)(b->out[i] / b->together), t->block[i] = b->block[i], t->row_class[i] = b->row_class[i], t->first[i] = b->first[i];
+  t->first[b->pieces] = b->first[b->pieces];
+  for (int i = 0; i < b->first[b->pieces]; i++) {
+    const band_step *step = &b->step[i];
+    const int span = floor_div(step->number, b->chunks * BK), of_span = step->number - span * b->chunks * BK;
+    t->matrix[i] = step->matrix;
+    t->at[i] = (unsigned short)(((step->residue * b->chunks + of_span / BK) * t->plane + ((step->row - h.low) * t->pitch + span - b->low_w) * ROW) / 16 +
+                                of_span % BK / CHUNK);
+  }
+  for (int i = 0; i < b->matrices; i++) t->matrix_of[i] = b->matrix[i];
+  return NULL;
+}
+
+/* Maps of the result's planes: {a piece's rows, pieces of a span, spans, rows of the class, images}. */
+static const char *map_results(conv_plan *plan, plane_maps *maps, const char *what, const plane_tensor *t, const band *b, const band_cut *cut) {
+  const auto encode = driver_function<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
+  if (encode == NULL || map_replace() == NULL) return "the driver has no tensor maps";
+  const cuuint64_t unit = (cuuint64_t)(b->together * b->to), span = (cuuint64_t)t->channels, row = span * t->width;
+  const cuuint64_t stride[4] = {2 * unit, 2 * span, 2 * row * t->stride_h, 2 * row * t->height}; /* bytes */
+  const cuuint32_t box[5] = {WGMMA_M, 1, (cuuint32_t)cut->pitch, (cuuint32_t)(cut->images > 1 ? cut->halo : cut->rows), (cuuint32_t)cut->images},
+                   step[5] = {1, 1, 1, 1, 1};
+  for (int a = 0; a < t->stride_h; a++) {
+    const cuuint64_t size[5] = {unit, span / unit, (cuuint64_t)t->width, (cuuint64_t)((t->height - a + t->stride_h - 1) / t->stride_h), (cuuint64_t)t->images};
+    const CUresult status = encode(&maps->of[a], CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 5, no_address, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                   CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (status != CUDA_SUCCESS) return map_refused(plan, what, status);
+  }
+  return NULL;
+}
+
+static const char *plan_neighbours(const conv_operation *o, const conv_device *device, conv_plan *plan) {
+  const conv_problem *p = &o->problem;
+  const bool dgrad = o->pass == PASS_DGRAD;
+  if (device->arch / 10 != 9) return "wgmma: only compute capability 9.0 has it";
+  neighbours_plan *mine = plan_data<neighbours_plan>(plan);
+  band b;
+  double clocks;
+  const char *why = cut_of(p, dgrad, device, &b, mine, &clocks);
+  if (!why) why = plain_unsupported(p, device);
+  if (why) return why;
+  const band_cut *t = &mine->cut;
+  mine->row = instance_for(positions(t));
+  mine->shared = t->matrices * MATRIX + t->stages * t->stage + CONSUMERS * mine->row->n * ROW;
+  mine->blocks = t->tiles < device->sm_count ? t->tiles : device->sm_count;
+  why = map_planes(plan, &mine->halos, dgrad ? "dy" : "x", &mine->image, t->pitch, t->halo, t->images);
+  if (!why) why = map_results(plan, &mine->results, dgrad ? "dx" : "y", &mine->result, &b, t);
+  if (why) return why;
+  snprintf(plan->words, sizeof plan->words, "%d x %d numbers under %d results, %d products of %d; %d image%s, %d row%s a tile: %d tiles, %d stages", b.chunks, BK,
+           b.span_out, b.first[b.pieces], mine->row->n, t->images, t->images == 1 ? "" : "s", t->rows, t->rows == 1 ? "" : "s", t->tiles, t->stages);
+  const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel[dgrad], (size_t)mine->shared);
+  return status ? plan_failed(plan, status) : NULL;
+}
+
+static cudaError_t launch_neighbours(const conv_plan *plan, const conv_buffers *b, cudaStream_t stream) {
+  const neighbours_plan *mine = plan_data<neighbours_plan>(plan);
+  const bool dgrad = plan->operation.pass == PASS_DGRAD;
+  plane_maps halos, results;
+  cudaError_t status = planes_at(&halos, &mine->halos, &mine->image, dgrad ? b->y : b->x);
+  if (!status) status = planes_at(&results, &mine->results, &mine->result, dgrad ? b->x : b->y);
+  if (status) return status;
+  return launch_kernel({.grid = dim3(mine->blocks), .block = dim3(BLOCK), .shared = (size_t)mine->shared, .stream = stream, .early = true},
+                       mine->row->kernel[dgrad], plan->operation.problem, mine->cut, (const __half *)b->w, halos, results);
+}
+
+/* An accumulator takes a piece's products one after the other, each of which adds 16 and what it was; zeros beside the band, too. */
+static double growth_of(const conv_problem *p, bool dgrad, bool random) {
+  band b;
+  if (band_of(p, dgrad, &b)) return 0;
+  int most = 0;
+  for (int i = 0; i < b.pieces; i++)
+    if (b.first[i + 1] - b.first[i] > most) most = b.first[i + 1] - b.first[i];
+  return growth_truncated(most * (double)(DEPTH + 1), random);
+}
+static double growth_fprop(const conv_problem *p, bool random) { return growth_of(p, false, random); }
+static double growth_dgrad(const conv_problem *p, bool random) { return growth_of(p, true, random); }
+
+#define IDEA "few channels: pixels side by side are channels, filters become bands"
+NHWC_ROW(neighbours_fprop, "06o", IDEA, PASS_FPROP, 90, plan_neighbours, launch_neighbours, growth_fprop);
+NHWC_ROW(neighbours_dgrad, "06o", IDEA, PASS_DGRAD, 90, plan_neighbours, launch_neighbours, growth_dgrad);
