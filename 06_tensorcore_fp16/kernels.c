@@ -112,6 +112,8 @@ static const conv_choice rule[] = {
     {&groups_dgrad, few_a_group, "groups of 2 to 64 channels: where it can"},
     {&blocks_wgrad, blocks_pay_wgrad, "groups of 2 to 16 channels, stride 1, 30,000 results of the layer and more for each multiprocessor: where it can"},
     {&groups_wgrad, few_a_group, "groups of 2 to 64 channels: where it can"},
+    {&neighbours_fprop, NULL, "x"},
+    {&neighbours_dgrad, NULL, "x"},
     {&resident_fprop, window_pays, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},
     {&stream_window_fprop, stream_pays, "where a window that slides over halo tiles is estimated to take less clocks than 06f and 06i"},
     {&mma_fprop, few_odd_channels, "a stride, and 8, 24 or 40 channels: such rows are slow to copy for 06f"},

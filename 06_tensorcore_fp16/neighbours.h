@@ -3,14 +3,15 @@
 #include "06_tensorcore_fp16/planes.h"
 #include "06_tensorcore_fp16/stages.cuh"
 
-enum { MOST_PIECES = 16, MOST_STEPS = 255, MOST_MATRICES = 96, DEPTH = 16 /* of a product */, MATRIX = 64 * DEPTH * 2 /* bytes */ };
+enum { MOST_PIECES = 16, MOST_STEPS = 255, MOST_ROWS = 16, DEPTH = 16 /* of a product */, MATRIX = 64 * DEPTH * 2 /* bytes */ };
+enum { AT_A_TIME = 3 /* steps */, NOBODY = 255 /* no row of the filter's, no matrix */ };
 
-/* 64 x 16 of a: of filter row r, rows for the results from number `out` of a span on (or 64 filters of one, from 64 `block` on), columns for the numbers from `begin`
- * on, counted from the first that the halo has. */
-typedef struct band_matrix {
-  short begin;
-  unsigned char r, out, block;
-} band_matrix;
+/* Matrices of a, 64 x 16: for each filter row, `count` that lie side by side, from number `begin` of a span on; rows: results from `out` on, or 64 filters of one, from 64
+ * `block` on. row: which of its rows is filter row r. */
+typedef struct band_matrices {
+  short begin, count, first;
+  unsigned char out, block, row_class, row[MOST_ROWS];
+} band_matrices;
 
 /* A product: its matrix; the plane and the row, counted from a window's number on, of what it reads, and the number in the span, a multiple of 16. */
 typedef struct band_step {
@@ -21,11 +22,12 @@ typedef struct band_step {
 /* span_in pixels of the image, `chunks` times 64 numbers, are under span_out results. A piece: 64 rows of a product, `together` results or 64 filters of one, of a class of
  * rows (dgrad with a stride); its steps are first[piece] to first[piece + 1]. */
 typedef struct band {
-  int from, to, span_in, span_out, chunks, together, blocks; /* channels read, written; ... */
-  int pieces, matrices, low_w, high_w;                       /* low_w, high_w: the first and the last span under a window, from its own on */
+  int from, to, span_in, span_out, chunks, together, blocks; /* channels read, written; ... ; blocks of 64 filters */
+  int pieces, sets, matrices, zeros, low_w,
+      high_w; /* sets of matrices; a matrix of zeros or NOBODY; the first and the last span under a window, from its own on */
   int first[MOST_PIECES + 1];
   unsigned char out[MOST_PIECES], block[MOST_PIECES], row_class[MOST_PIECES];
-  band_matrix matrix[MOST_MATRICES];
+  band_matrices set[MOST_PIECES];
   band_step step[MOST_STEPS];
 } band;
 
@@ -58,17 +60,22 @@ static inline bool spans_of(const conv_problem *p, bool dgrad, int together, ban
   return false;
 }
 
-/* The matrix for filter row r and these numbers: one that is there already, if it is for other results as far on as the numbers are. -1: too many. */
-static inline int matrix_for(const conv_problem *p, bool dgrad, band *b, int number, int r, int out, int block) {
-  for (int i = 0; i < b->matrices; i++) {
-    const band_matrix *m = &b->matrix[i];
+/* The matrices for a piece: those of an earlier one, if its windows are whole products further on; or new ones. NULL: too many. */
+static inline const band_matrices *matrices_for(const conv_problem *p, bool dgrad, band *b, int row_class, int out, int block, int begin, int count) {
+  for (int i = 0; i < b->sets; i++) {
+    const band_matrices *m = &b->set[i];
     const int apart = out - m->out;
-    if (m->r != r || m->block != block || (dgrad && apart % p->stride_w != 0)) continue;
-    if (number - m->begin == (dgrad ? apart / p->stride_w : apart * p->stride_w) * b->from) return i;
+    if (m->row_class != row_class || m->block != block || m->count != count || (dgrad && apart % p->stride_w != 0)) continue;
+    if (begin - m->begin == (dgrad ? apart / p->stride_w : apart * p->stride_w) * b->from) return m;
   }
-  if (b->matrices == MOST_MATRICES) return -1;
-  b->matrix[b->matrices] = {(short)number, (unsigned char)r, (unsigned char)out, (unsigned char)block};
-  return b->matrices++;
+  band_matrices *m = &b->set[b->sets++];
+  *m = {(short)begin, (short)count, (short)b->matrices, (unsigned char)out, (unsigned char)block, (unsigned char)row_class, {}};
+  for (int r = 0; r < MOST_ROWS; r++) {
+    const bool own = r < p->R && (!dgrad || tap_of(r, p->stride_h, p->pad_top, p->dil_h, true).residue == row_class);
+    m->row[r] = own ? (unsigned char)((b->matrices - m->first) / count) : (unsigned char)NOBODY;
+    if (own) b->matrices += count;
+  }
+  return b->matrices < NOBODY ? m : NULL;
 }
 
 /* All steps of a piece; NULL or why not. */
@@ -76,34 +83,41 @@ static inline const char *add_piece(const conv_problem *p, bool dgrad, band *b, 
   int low, high;
   if (b->pieces == MOST_PIECES) return "a span of more than 16 pieces of 64 results";
   if (!reach_of(p, dgrad, out, b->together, &low, &high)) return "pixels that no tap meets";
-  int count = b->first[b->pieces];
-  const int begin = floor_div(low * b->from, DEPTH) * DEPTH;
-  for (int r = 0; r < p->R; r++) {
+  const int begin = floor_div(low * b->from, DEPTH) * DEPTH, count = ((high + 1) * b->from - begin + DEPTH - 1) / DEPTH;
+  const band_matrices *m = matrices_for(p, dgrad, b, row_class, out, block, begin, count);
+  int steps = b->first[b->pieces];
+  for (int r = 0; r < p->R && m; r++) {
     const tap_place row = tap_of(r, p->stride_h, p->pad_top, p->dil_h, dgrad);
-    if (dgrad && row.residue != row_class) continue;
-    for (int number = begin; number < (high + 1) * b->from; number += DEPTH) {
-      const int matrix = matrix_for(p, dgrad, b, number, r, out, block), span = floor_div(number, b->chunks * BK);
-      if (matrix < 0 || count == MOST_STEPS) return "windows of too many numbers";
-      b->step[count++] = {(unsigned char)matrix, (unsigned char)(dgrad ? 0 : row.residue), (short)row.off, (short)number};
+    for (int i = 0; i < (m->row[r] == NOBODY ? 0 : count); i++) {
+      const int number = begin + i * DEPTH, span = floor_div(number, b->chunks * BK);
+      if (steps == MOST_STEPS) return "windows of too many numbers";
+      b->step[steps++] = {(unsigned char)(m->first + m->row[r] * count + i), (unsigned char)(dgrad ? 0 : row.residue), (short)row.off, (short)number};
       if (span < b->low_w) b->low_w = span;
       if (span > b->high_w) b->high_w = span;
     }
   }
-  if (count == b->first[b->pieces]) return "pixels that no tap meets";
+  if (!m) return "windows of too many numbers";
+  if (steps == b->first[b->pieces]) return "pixels that no tap meets";
+  for (; (steps - b->first[b->pieces]) % AT_A_TIME != 0; steps++) { /* and zeros, for all there are not */
+    if (b->zeros == NOBODY) b->zeros = b->matrices++;
+    if (steps == MOST_STEPS || b->matrices >= NOBODY) return "windows of too many numbers";
+    b->step[steps] = b->step[steps - 1], b->step[steps].matrix = (unsigned char)b->zeros;
+  }
   b->out[b->pieces] = (unsigned char)out, b->block[b->pieces] = (unsigned char)block, b->row_class[b->pieces] = (unsigned char)row_class;
-  b->first[++b->pieces] = count;
+  b->first[++b->pieces] = steps;
   return NULL;
 }
 
 /* The bands of a layer; NULL or why there are none. */
 static inline const char *band_of(const conv_problem *p, bool dgrad, band *b) {
   *b = {};
+  b->zeros = NOBODY;
   b->from = dgrad ? p->K : p->C, b->to = dgrad ? p->C : p->K;
   if (p->groups > 1) return "groups";
   if (p->C % CHUNK != 0 || p->K % CHUNK != 0) return "C or K is no multiple of 8";
-  if (b->from > BK) return "more than 64 channels to read";
+  if (b->from > 4 * BK) return "more than 256 channels to read";
   if (p->stride_h > MOST_PLANES || p->stride_w > MOST_PLANES) return "a stride above 4";
-  if (p->R > 16 || p->S > 16 || p->dil_h > 16 || p->dil_w > 16 || p->pad_top > 64 || p->pad_left > 64 || p->pad_top < -64 || p->pad_left < -64)
+  if (p->R > MOST_ROWS || p->S > MOST_ROWS || p->dil_h > 16 || p->dil_w > 16 || p->pad_top > 64 || p->pad_left > 64 || p->pad_top < -64 || p->pad_left < -64)
     return "filters of more than 16 rows or columns, a dilation above 16, or padding above 64";
   int together = b->to < BK ? BK / b->to : 1;
   while (together > 0 && !spans_of(p, dgrad, together, b)) together--;
@@ -115,6 +129,5 @@ static inline const char *band_of(const conv_problem *p, bool dgrad, band *b) {
         const char *why = add_piece(p, dgrad, b, row_class, out, block);
         if (why) return why;
       }
-  for (int i = 0; i < b->matrices; i++) b->matrix[i].begin = (short)(b->matrix[i].begin - b->low_w * b->chunks * BK);
   return NULL;
 }

@@ -27,55 +27,70 @@
 #include "common/harness/launch.h"
 
 static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 4, MOST_N = 256;
-static constexpr int AT_ONCE = 8; /* loads of a thread on their way */
+static constexpr int AT_ONCE = 9 /* loads of a thread on their way */;
 
 /* A tile: `rows` rows of one image (of all classes of them), or `images` whole ones; its halo has `pitch` spans and `halo` rows an image, in each plane and chunk. */
 typedef struct band_cut {
-  divisor by_p, by_from, by_to;                        /* by the tiles of an image; by the channels of a pixel that is read, that is written */
+  divisor by_p, by_c, by_taps, by_s, by_stride;        /* by the tiles of an image; by C / 8; by R S; by S; by stride_w */
   int rows, images, pitch, halo, tiles, stages, stage; /* stage: bytes */
-  int planes, chunks, plane, low_h, low_w, bias;       /* plane: bytes of a chunk of a plane; where the halo begins; pixels in it before the tile's own */
+  int planes, chunks, plane, low_h, low_w;             /* plane: bytes of a chunk of a plane; low_h, low_w: where the halo begins */
+  bool both;                                           /* consumers have every second piece of each tile, not all of every second tile */
   int pieces, matrices, together, first[MOST_PIECES + 1];
-  unsigned char out[MOST_PIECES], block[MOST_PIECES], row_class[MOST_PIECES]; /* of a piece: its place in a span, its block of 64 filters, its plane of the result */
-  unsigned char matrix[MOST_STEPS];
-  unsigned short at[MOST_STEPS]; /* of a step: where its pixels begin, in 16 bytes */
-  band_matrix matrix_of[MOST_MATRICES];
+  unsigned char out[MOST_PIECES], block[MOST_PIECES],
+      row_class[MOST_PIECES]; /* of a piece: its place in a span, its block of 64 filters, its plane of the result */
+  unsigned step[MOST_STEPS];  /* where its pixels begin, and from bit 16 on its matrix, in 16 bytes */
+  int sets;
+  band_matrices set[MOST_PIECES];
 } band_cut;
 
-/* What lies in a's bands at one place, 8 halves of w; NULL: a zero. i: the place, in matrices' order. Of a matrix [half of the depth][64 rows] it is a row's (or TURNED,
- * [half][octet of rows][8 of the depth], eight neighbouring rows'). */
-template <bool TURNED> static __device__ __forceinline__ const uint4 *band_at(const conv_problem &p, const band_cut &t, const __half *w, int i) {
-  const band_matrix m = t.matrix_of[i / THREADS];
-  const int row = i % WGMMA_M & (TURNED ? ~7 : ~0), number = m.begin + i % THREADS / WGMMA_M * 8 + (TURNED ? i % 8 : 0);
-  const int pixel = divide(number, t.by_from), from = number - pixel * t.by_from.by;         /* and its channel */
-  const int of_piece = divide(row, t.by_to), to = m.block * WGMMA_M + row - of_piece * t.by_to.by, out = m.out + of_piece;
-  const int apart = TURNED ? out + p.pad_left - (pixel - t.bias) * p.stride_w : pixel - t.bias - out * p.stride_w + p.pad_left, s = apart / p.dil_w;
-  if (of_piece >= t.together || to >= (TURNED ? p.C : p.K) || apart < 0 || s >= p.S || s * p.dil_w != apart) return NULL;
-  return (const uint4 *)(w + (((TURNED ? from : to) * p.R + m.r) * p.S + s) * p.C + (TURNED ? to : from));
+/* 8 halves of w, the i-th, to all their places in the bands. Of a matrix [half of the depth][64 rows] they are a row's (or TURNED, [half][octet of rows][8 of the depth], of
+ * eight rows). */
+template <bool TURNED> static __device__ __forceinline__ void spread(const conv_problem &p, const band_cut &t, int i, const uint4 &part, uint4 *bands) {
+  const int of_c = divide(i, t.by_c), k = divide(of_c, t.by_taps), tap = of_c - k * t.by_taps.by, r = divide(tap, t.by_s), s = tap - r * t.by_s.by;
+  const int c = (i - of_c * t.by_c.by) * CHUNK, from = TURNED ? k : c, to = TURNED ? c : k, channels = TURNED ? p.K : p.C, results = TURNED ? p.C : p.K;
+  for (int j = 0; j < t.sets; j++) {
+    const band_matrices &m = t.set[j];
+    const int row = m.row[r], in_block = to - m.block * WGMMA_M;
+    if (row == NOBODY || in_block < 0 || in_block >= WGMMA_M) continue;
+    for (int g = 0; g < t.together; g++) {
+      const int far = MOST_PLANES * 64, at = TURNED ? m.out + g + p.pad_left - s * p.dil_w : (m.out + g) * p.stride_w - p.pad_left + s * p.dil_w;
+      const int pixel = TURNED ? divide(at + far * p.stride_w, t.by_stride) - far : at, number = pixel * channels + from - m.begin;
+      if (TURNED && pixel * p.stride_w != at) continue;
+      uint4 *const matrix = bands + (m.first + row * m.count + number / DEPTH) * THREADS + number % DEPTH / 8 * WGMMA_M;
+      if (TURNED) matrix[g * results + in_block + number % 8] = part; /* results are a multiple of 8 */
+      else matrix[g * results + in_block] = part;
+    }
+  }
 }
 
-/* By the consumers: all bands, loads ahead of stores. */
-template <bool TURNED> static __device__ __forceinline__ void put_bands(const conv_problem &p, const band_cut &t, const __half *w, uint4 *bands) {
-  const int me = threadIdx.x - THREADS, all = t.matrices * THREADS;
-  for (int first = me; first < all; first += AT_ONCE * CONSUMERS * THREADS) {
+/* By the consumers: all bands. The zeros are written while filters are on their way. */
+template <bool TURNED> static __device__ __forceinline__ void put_bands(const conv_problem &p, const band_cut &t, const uint4 *w, uint4 *bands) {
+  const int me = threadIdx.x - THREADS, all = p.K * t.by_taps.by * t.by_c.by;
+  for (int first = me; first - me < all; first += AT_ONCE * CONSUMERS * THREADS) {
     uint4 part[AT_ONCE];
 #pragma unroll
-    for (int j = 0; j < AT_ONCE; j++) {
-      const int i = first + j * CONSUMERS * THREADS;
-      const uint4 *const from = i < all ? band_at<TURNED>(p, t, w, i) : NULL;
-      part[j] = from ? *from : uint4();
+    for (int j = 0; j < AT_ONCE; j++)
+      if (first + j * CONSUMERS * THREADS < all) part[j] = w[first + j * CONSUMERS * THREADS];
+    if (first == me) {
+      for (int i = me; i < t.matrices * THREADS; i += CONSUMERS * THREADS) bands[i] = uint4();
+      ptx_bar_sync(4, CONSUMERS * THREADS); /* zeros before filters */
     }
 #pragma unroll
     for (int j = 0; j < AT_ONCE; j++)
-      if (first + j * CONSUMERS * THREADS < all) bands[first + j * CONSUMERS * THREADS] = part[j];
+      if (first + j * CONSUMERS * THREADS < all) spread<TURNED>(p, t, first + j * CONSUMERS * THREADS, part[j], bands);
   }
   __syncwarp();
 }
 
-/* A product of a piece. */
+/* Some products of a piece, as the words say: where b begins, and a, in 16 bytes. Several at a time: by itself a word is there too late. */
 template <bool FIRST, bool TURNED, int SUMS>
-static __device__ __forceinline__ void multiply_step(float (&sum)[SUMS], unsigned long long a, unsigned long long b) {
+static __device__ __forceinline__ void multiply_steps(float (&sum)[SUMS], unsigned long long a, unsigned long long b, const unsigned *words) {
   ptx_wgmma_fence();
-  ptx_wgmma<TURNED, 0, FIRST ? 0 : 1>(sum, a, b);
+#pragma unroll
+  for (int i = 0; i < AT_A_TIME; i++) {
+    if (FIRST && i == 0) ptx_wgmma<TURNED, 0, 0>(sum, a + (words[i] >> 16), b + (words[i] & 0xffff));
+    else ptx_wgmma<TURNED>(sum, a + (words[i] >> 16), b + (words[i] & 0xffff));
+  }
   ptx_wgmma_commit();
 }
 
@@ -91,7 +106,7 @@ __global__ void __launch_bounds__(BLOCK, 1) neighbours_kernel(const __grid_const
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     for (int i = 0; i < t.planes; i++) ptx_prefetch_tensormap(&halos.of[i]);
-    ring_begin(r, t.stages, 1);
+    ring_begin(r, t.stages, t.both ? CONSUMERS : 1);
   }
 
   if (role == 0) { /* the producer */
@@ -122,31 +137,31 @@ __global__ void __launch_bounds__(BLOCK, 1) neighbours_kernel(const __grid_const
   }
   __syncwarp();
   ptx_griddepcontrol_wait();
-  put_bands<TURNED>(p, t, w, (uint4 *)(shared + t.stages * t.stage));
+  put_bands<TURNED>(p, t, (const uint4 *)w, (uint4 *)(shared + t.stages * t.stage));
   ptx_fence_proxy_async();
   ptx_bar_sync(1, BLOCK); /* barriers, zeros and filters are there */
   ptx_setmaxnreg_inc<224>();
-  const int me = role - 1; /* of the consumers */
+  const int me = role - 1, next_piece = t.both ? CONSUMERS : 1; /* of the consumers */
   const ptx_shared mine = outputs + me * N * ROW;
   const unsigned long long of_a = ptx_wgmma_descriptor(filters, MATRIX / 2, 8 * 16, PTX_SWIZZLE_NONE);
   const bool stores = threadIdx.x % THREADS == 0;
   slot s = {0, 0};
   int turn = 0;
   for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, turn++, s = next_slot(s, t.stages)) {
-    if (turn % CONSUMERS != me) continue;
+    if (!t.both && turn % CONSUMERS != me) continue;
     const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
     const unsigned long long of_b = ptx_wgmma_descriptor(stages + s.stage * t.stage, 16, 8 * ROW, PTX_SWIZZLE_128);
     ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
-    for (int c = 0; c < t.pieces; c++) {
+    for (int c = t.both ? me : 0; c < t.pieces; c += next_piece) {
       float sum[N / 2];
       int step = t.first[c];
-      multiply_step<true, TURNED>(sum, of_a + t.matrix[step] * (MATRIX / 16), of_b + t.at[step]);
-      for (step++; step < t.first[c + 1]; step++) multiply_step<false, TURNED>(sum, of_a + t.matrix[step] * (MATRIX / 16), of_b + t.at[step]);
+      multiply_steps<true, TURNED>(sum, of_a, of_b, t.step + step);
+      for (step += AT_A_TIME; step < t.first[c + 1]; step += AT_A_TIME) multiply_steps<false, TURNED>(sum, of_a, of_b, t.step + step);
       if (stores) ptx_bulk_wait_read<0>(); /* the piece before has left */
       __syncwarp();
       ptx_wgmma_wait<0>();
       ptx_bar_sync(2 + me, THREADS); /* nobody reads the pixels any more, if it was the last piece */
-      if (stores && c == t.pieces - 1) ptx_mbarrier_arrive(r.empty + 8 * s.stage);
+      if (stores && c + next_piece >= t.pieces) ptx_mbarrier_arrive(r.empty + 8 * s.stage);
       __syncwarp();
       put_turned<N>(sum, mine);
       ptx_fence_proxy_async();
@@ -208,11 +223,11 @@ static bool try_cut(const band *b, const plane_tensor *result, tap_range h, int 
 
 /* Clocks: the first tile on its way, bands, and of each tile the products, or the bytes at 30 a clock, or what each of two consumers has to do. */
 static double clocks_of_cut(const conv_problem *p, const band *b, int sm_count, const band_cut *t) {
-  const int n = instance_for(positions(t))->n;
-  const double products = b->first[b->pieces] * fmax(n / 2.0, (2048 + 32.0 * n) / 128), ends = b->pieces * (600 + 6.0 * n);
-  const double tile = fmax(fmax(products, (products + ends) / CONSUMERS), t->stage / 30.0);
-  const double rounds = (double)((t->tiles + sm_count - 1) / sm_count);
-  return 1500 + 40.0 * t->matrices + t->stage / 16.0 + fmax(rounds * tile, problem_bytes(p, PASS_FPROP, DTYPE_FP16) / 2000.0) + ends / b->pieces;
+  const int n = instance_for(positions(t))->n, tiles = (t->tiles + sm_count - 1) / sm_count;
+  const double products = b->first[b->pieces] * fmax(fmax(n / 2.0, (2048 + 32.0 * n) / 128), 40), end = 600 + 6.0 * n;
+  const double of_one = t->both ? tiles * ((b->pieces + 1) / 2) * (products / b->pieces + end) : (tiles + 1) / 2 * (products + b->pieces * end);
+  const double all = fmax(tiles * fmax(products, t->stage / 30.0), of_one);
+  return 1500 + 40.0 * t->matrices + t->stage / 16.0 + fmax(all, problem_bytes(p, PASS_FPROP, DTYPE_FP16) / 2000.0) + end;
 }
 
 /* The cut with the fewest clocks, which it returns; INFINITY: there is none. */
@@ -220,13 +235,15 @@ static double best_cut(const conv_problem *p, const band *b, const plane_tensor 
   const band_cut all = *best;
   const int rows = (result->height + result->stride_h - 1) / result->stride_h;
   double least = INFINITY;
-  for (int parts = 1; parts <= rows; parts++)
-    for (int images = 1; images <= (parts == 1 ? result->images : 1); images++) {
-      band_cut t = all;
-      if (!try_cut(b, result, h, (rows + parts - 1) / parts, images, (int64_t)device->shared_per_block - 1024, &t)) break;
-      const double clocks = clocks_of_cut(p, b, device->sm_count, &t);
-      if (clocks < least) least = clocks, *best = t;
-    }
+  for (int both = 0; both < (b->pieces > 1 ? 2 : 1); both++)
+    for (int parts = 1; parts <= rows; parts++)
+      for (int images = 1; images <= (parts == 1 ? result->images : 1); images++) {
+        band_cut t = all;
+        t.both = both;
+        if (!try_cut(b, result, h, (rows + parts - 1) / parts, images, (int64_t)device->shared_per_block - 1024, &t)) break;
+        const double clocks = clocks_of_cut(p, b, device->sm_count, &t);
+        if (clocks < least) least = clocks, *best = t;
+      }
   return least;
 }
 
@@ -240,9 +257,9 @@ static const char *cut_of(const conv_problem *p, bool dgrad, const conv_device *
   mine->image.channels = b->chunks * BK, mine->image.width /= b->span_in, mine->result.channels = b->span_out * b->to, mine->result.width /= b->span_out;
   if (mine->image.height < mine->image.stride_h || mine->result.height < mine->result.stride_h) return "an image smaller than the stride";
   const tap_range h = range_of(p->R, p->stride_h, p->pad_top, p->dil_h, dgrad);
-  t->by_from = divisor_of(b->from), t->by_to = divisor_of(b->blocks > 1 ? WGMMA_M : b->to);
-  t->planes = mine->image.stride_h, t->chunks = b->chunks, t->low_h = h.low, t->low_w = b->low_w, t->bias = -b->low_w * b->span_in;
-  t->pieces = b->pieces, t->matrices = b->matrices, t->together = b->together;
+  t->by_c = divisor_of(p->C / CHUNK), t->by_taps = divisor_of(p->R * p->S), t->by_s = divisor_of(p->S), t->by_stride = divisor_of(p->stride_w);
+  t->planes = mine->image.stride_h, t->chunks = b->chunks, t->low_h = h.low, t->low_w = b->low_w;
+  t->pieces = b->pieces, t->matrices = b->matrices, t->sets = b->sets, t->together = b->together;
   *clocks = best_cut(p, b, &mine->result, h, device, t);
   if (*clocks == INFINITY) return "filters and two tiles do not fit in shared memory, or rows of more than 256 spans";
   for (int i = 0; i < b->pieces; i++)
@@ -251,11 +268,10 @@ static const char *cut_of(const conv_problem *p, bool dgrad, const conv_device *
   for (int i = 0; i < b->first[b->pieces]; i++) {
     const band_step *step = &b->step[i];
     const int span = floor_div(step->number, b->chunks * BK), of_span = step->number - span * b->chunks * BK;
-    t->matrix[i] = step->matrix;
-    t->at[i] = (unsigned short)(((step->residue * b->chunks + of_span / BK) * t->plane + ((step->row - h.low) * t->pitch + span - b->low_w) * ROW) / 16 +
-                                of_span % BK / CHUNK);
+    const int at = (step->residue * b->chunks + of_span / BK) * t->plane + ((step->row - h.low) * t->pitch + span - b->low_w) * ROW + of_span % BK * 2;
+    t->step[i] = (unsigned)(at / 16 + step->matrix * (MATRIX / 16 << 16));
   }
-  for (int i = 0; i < b->matrices; i++) t->matrix_of[i] = b->matrix[i];
+  for (int i = 0; i < b->sets; i++) t->set[i] = b->set[i];
   return NULL;
 }
 
@@ -293,8 +309,8 @@ static const char *plan_neighbours(const conv_operation *o, const conv_device *d
   why = map_planes(plan, &mine->halos, dgrad ? "dy" : "x", &mine->image, t->pitch, t->halo, t->images);
   if (!why) why = map_results(plan, &mine->results, dgrad ? "dx" : "y", &mine->result, &b, t);
   if (why) return why;
-  snprintf(plan->words, sizeof plan->words, "%d x %d numbers under %d results, %d products of %d; %d image%s, %d row%s a tile: %d tiles, %d stages", b.chunks, BK,
-           b.span_out, b.first[b.pieces], mine->row->n, t->images, t->images == 1 ? "" : "s", t->rows, t->rows == 1 ? "" : "s", t->tiles, t->stages);
+  snprintf(plan->words, sizeof plan->words, "spans of %d, %d products of %d%s; %d x %d rows a tile, %d tiles, %d stages", b.span_out, b.first[b.pieces],
+           mine->row->n, t->both ? " by both" : "", t->images, t->rows, t->tiles, t->stages);
   const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel[dgrad], (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
