@@ -77,6 +77,16 @@ static bool few_odd_channels(const conv_problem *p, conv_pass pass, const conv_d
   (void)pass, (void)device, (void)random;
   return p->groups == 1 && p->C <= 40 && p->C % 16 != 0 && (p->stride_h > 1 || p->stride_w > 1);
 }
+/* Rows of 64 numbers, whatever the pixels: with more channels the bands take longer to be laid out, and most of a product counts anyway. */
+#define NEIGHBOURS                                                                                                                                        \
+  "up to 24 channels to read, or 32 to read and to write with 40 pixels or more for each multiprocessor; with a stride 32 channels of the larger image: " \
+  "where it can"
+static bool neighbours_pay(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
+  (void)random;
+  const int from = pass == PASS_DGRAD ? p->K : p->C, to = pass == PASS_DGRAD ? p->C : p->K;
+  if (p->stride_h > 1 || p->stride_w > 1) return p->C <= 32;
+  return from <= 24 || (from <= 32 && to <= 32 && (int64_t)p->N * p->P * p->Q >= (int64_t)40 * device->sm_count);
+}
 static bool not_depthwise(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)device, (void)random;
   return !depthwise(p);
@@ -89,10 +99,11 @@ static bool few_a_group(const conv_problem *p, conv_pass pass, const conv_device
 }
 
 static const conv_kernel *const kernels[] = {
-    &wmma_fprop,   &mma_fprop,      &wgmma_fprop,         &tma_fprop,     &roles_fprop,      &persistent_fprop, &resident_fprop, &stream_window_fprop,
-    &few_fprop,    &resident_dgrad, &stream_window_dgrad, &split_dgrad,   &persistent_dgrad, &strided_dgrad,    &dense_wgrad,    &window_wgrad,
-    &pair_wgrad,   &toeplitz_fprop, &toeplitz_dgrad,      &tensor_wgrad,  &first_fprop,      &first_wgrad,      &groups_fprop,   &groups_dgrad,
-    &groups_wgrad, &patches_fprop,  &patches_dgrad,       &patches_wgrad, &direct_fprop,     &blocks_fprop,     &blocks_dgrad,   &blocks_wgrad, &neighbours_fprop, &neighbours_dgrad};
+    &wmma_fprop,          &mma_fprop,    &wgmma_fprop,    &tma_fprop,           &roles_fprop,      &persistent_fprop, &resident_fprop,
+    &stream_window_fprop, &few_fprop,    &resident_dgrad, &stream_window_dgrad, &split_dgrad,      &persistent_dgrad, &strided_dgrad,
+    &dense_wgrad,         &window_wgrad, &pair_wgrad,     &toeplitz_fprop,      &toeplitz_dgrad,   &tensor_wgrad,     &first_fprop,
+    &first_wgrad,         &groups_fprop, &groups_dgrad,   &groups_wgrad,        &patches_fprop,    &patches_dgrad,    &patches_wgrad,
+    &direct_fprop,        &blocks_fprop, &blocks_dgrad,   &blocks_wgrad,        &neighbours_fprop, &neighbours_dgrad};
 static const conv_choice rule[] = {
     {&direct_fprop, direct_pays,
      "depthwise, stride 2: 3x3; 5x5 with more than 14 columns of results, 1500 to 7000 results for each multiprocessor: where it can"},
@@ -112,8 +123,8 @@ static const conv_choice rule[] = {
     {&groups_dgrad, few_a_group, "groups of 2 to 64 channels: where it can"},
     {&blocks_wgrad, blocks_pay_wgrad, "groups of 2 to 16 channels, stride 1, 30,000 results of the layer and more for each multiprocessor: where it can"},
     {&groups_wgrad, few_a_group, "groups of 2 to 64 channels: where it can"},
-    {&neighbours_fprop, NULL, "x"},
-    {&neighbours_dgrad, NULL, "x"},
+    {&neighbours_fprop, neighbours_pay, NEIGHBOURS},
+    {&neighbours_dgrad, neighbours_pay, NEIGHBOURS},
     {&resident_fprop, window_pays, "up to 64 channels and 64 filters, larger than 1x1, 100 pixels or more for each multiprocessor"},
     {&stream_window_fprop, stream_pays, "where a window that slides over halo tiles is estimated to take less clocks than 06f and 06i"},
     {&mma_fprop, few_odd_channels, "a stride, and 8, 24 or 40 channels: such rows are slow to copy for 06f"},

@@ -31,7 +31,7 @@ static constexpr int AT_ONCE = 9 /* loads of a thread on their way */;
 
 /* A tile: `rows` rows of one image (of all classes of them), or `images` whole ones; its halo has `pitch` spans and `halo` rows an image, in each plane and chunk. */
 typedef struct band_cut {
-  divisor by_p, by_c, by_taps, by_s, by_stride;        /* by the tiles of an image; by C / 8; by R S; by S; by stride_w */
+  divisor by_p, by_filter, by_c, by_s, by_stride;      /* by the tiles of an image; by R S C / 8; by C / 8; by S; by stride_w */
   int rows, images, pitch, halo, tiles, stages, stage; /* stage: bytes */
   int planes, chunks, plane, low_h, low_w;             /* plane: bytes of a chunk of a plane; low_h, low_w: where the halo begins */
   bool both;                                           /* consumers have every second piece of each tile, not all of every second tile */
@@ -39,22 +39,32 @@ typedef struct band_cut {
   unsigned char out[MOST_PIECES], block[MOST_PIECES],
       row_class[MOST_PIECES]; /* of a piece: its place in a span, its block of 64 filters, its plane of the result */
   unsigned step[MOST_STEPS];  /* where its pixels begin, and from bit 16 on its matrix, in 16 bytes */
-  int sets;
+  int sets, beside;           /* 2 to the power of beside: filters that neighbours read at the same time */
   band_matrices set[MOST_PIECES];
 } band_cut;
 
-/* 8 halves of w, the i-th, to all their places in the bands. Of a matrix [half of the depth][64 rows] they are a row's (or TURNED, [half][octet of rows][8 of the depth], of
- * eight rows). */
-template <bool TURNED> static __device__ __forceinline__ void spread(const conv_problem &p, const band_cut &t, int i, const uint4 &part, uint4 *bands) {
-  const int of_c = divide(i, t.by_c), k = divide(of_c, t.by_taps), tap = of_c - k * t.by_taps.by, r = divide(tap, t.by_s), s = tap - r * t.by_s.by;
-  const int c = (i - of_c * t.by_c.by) * CHUNK, from = TURNED ? k : c, to = TURNED ? c : k, channels = TURNED ? p.K : p.C, results = TURNED ? p.C : p.K;
+/* Where the i-th thread finds its 8 halves of w: one after the other; or neighbours have as many filters, and then the next 8 halves of these, so that their places in the bands
+ * are in different banks: where each has many places (dgrad with a stride). */
+typedef struct of_filter {
+  int k, at;
+} of_filter;
+static __device__ __forceinline__ of_filter of_filter_at(const band_cut &t, int i) {
+  const int filters = divide(i >> t.beside, t.by_filter);
+  return {(filters << t.beside) + (i & ((1 << t.beside) - 1)), (i >> t.beside) - filters * t.by_filter.by};
+}
+
+/* 8 halves of w to all their places in the bands. Of a matrix [half of the depth][64 rows] they are a row's (or TURNED, [half][octet of rows][8 of the depth], of eight rows). */
+template <bool TURNED> static __device__ __forceinline__ void spread(const conv_problem &p, const band_cut &t, of_filter of, const uint4 &part, uint4 *bands) {
+  const int tap = divide(of.at, t.by_c), r = divide(tap, t.by_s), s = tap - r * t.by_s.by, c = (of.at - tap * t.by_c.by) * CHUNK;
+  const int from = TURNED ? of.k : c, to = TURNED ? c : of.k, channels = TURNED ? p.K : p.C, results = TURNED ? p.C : p.K;
   for (int j = 0; j < t.sets; j++) {
     const band_matrices &m = t.set[j];
     const int row = m.row[r], in_block = to - m.block * WGMMA_M;
     if (row == NOBODY || in_block < 0 || in_block >= WGMMA_M) continue;
     for (int g = 0; g < t.together; g++) {
       const int far = MOST_PLANES * 64, at = TURNED ? m.out + g + p.pad_left - s * p.dil_w : (m.out + g) * p.stride_w - p.pad_left + s * p.dil_w;
-      const int pixel = TURNED ? divide(at + far * p.stride_w, t.by_stride) - far : at, number = pixel * channels + from - m.begin;
+      const int pixel = TURNED ? divide(at + far * p.stride_w, t.by_stride) - far : at;
+      const unsigned number = pixel * channels + from - m.begin; /* of those that the matrices are for */
       if (TURNED && pixel * p.stride_w != at) continue;
       uint4 *const matrix = bands + (m.first + row * m.count + number / DEPTH) * THREADS + number % DEPTH / 8 * WGMMA_M;
       if (TURNED) matrix[g * results + in_block + number % 8] = part; /* results are a multiple of 8 */
@@ -65,19 +75,22 @@ template <bool TURNED> static __device__ __forceinline__ void spread(const conv_
 
 /* By the consumers: all bands. The zeros are written while filters are on their way. */
 template <bool TURNED> static __device__ __forceinline__ void put_bands(const conv_problem &p, const band_cut &t, const uint4 *w, uint4 *bands) {
-  const int me = threadIdx.x - THREADS, all = p.K * t.by_taps.by * t.by_c.by;
+  const int me = threadIdx.x - THREADS, all = p.K * t.by_filter.by;
   for (int first = me; first - me < all; first += AT_ONCE * CONSUMERS * THREADS) {
     uint4 part[AT_ONCE];
+    of_filter of[AT_ONCE];
 #pragma unroll
-    for (int j = 0; j < AT_ONCE; j++)
-      if (first + j * CONSUMERS * THREADS < all) part[j] = w[first + j * CONSUMERS * THREADS];
+    for (int j = 0; j < AT_ONCE; j++) {
+      of[j] = of_filter_at(t, first + j * CONSUMERS * THREADS);
+      if (of[j].k < p.K) part[j] = w[of[j].k * t.by_filter.by + of[j].at];
+    }
     if (first == me) {
       for (int i = me; i < t.matrices * THREADS; i += CONSUMERS * THREADS) bands[i] = uint4();
       ptx_bar_sync(4, CONSUMERS * THREADS); /* zeros before filters */
     }
 #pragma unroll
     for (int j = 0; j < AT_ONCE; j++)
-      if (first + j * CONSUMERS * THREADS < all) spread<TURNED>(p, t, first + j * CONSUMERS * THREADS, part[j], bands);
+      if (of[j].k < p.K) spread<TURNED>(p, t, of[j], part[j], bands);
   }
   __syncwarp();
 }
@@ -221,13 +234,14 @@ static bool try_cut(const band *b, const plane_tensor *result, tap_range h, int 
   return t->stages >= CONSUMERS && t->stage / 16 <= USHRT_MAX;
 }
 
-/* Clocks: the first tile on its way, bands, and of each tile the products, or the bytes at 30 a clock, or what each of two consumers has to do. */
+/* Clocks: launch, bands and the first tile; of each tile the products, or the bytes of its box, or what each of two consumers has to do. The constants come from a fit to 508
+ * cuts of 32 layers and their gradients (docs/results/06_neighbours.md). */
 static double clocks_of_cut(const conv_problem *p, const band *b, int sm_count, const band_cut *t) {
-  const int n = instance_for(positions(t))->n, tiles = (t->tiles + sm_count - 1) / sm_count;
-  const double products = b->first[b->pieces] * fmax(fmax(n / 2.0, (2048 + 32.0 * n) / 128), 40), end = 600 + 6.0 * n;
+  const int n = instance_for(positions(t))->n, tiles = (t->tiles + sm_count - 1) / sm_count, box = t->pitch * t->halo * t->images * ROW * t->planes * t->chunks;
+  const double products = b->first[b->pieces] * fmax(1.34 * fmax(n / 2.0, (2048 + 32.0 * n) / 128), 35), end = 570;
   const double of_one = t->both ? tiles * ((b->pieces + 1) / 2) * (products / b->pieces + end) : (tiles + 1) / 2 * (products + b->pieces * end);
-  const double all = fmax(tiles * fmax(products, t->stage / 30.0), of_one);
-  return 1500 + 40.0 * t->matrices + t->stage / 16.0 + fmax(all, problem_bytes(p, PASS_FPROP, DTYPE_FP16) / 2000.0) + end;
+  const double all = fmax(tiles * fmax(products, box / 49.0), of_one), memory = problem_bytes(p, PASS_FPROP, DTYPE_FP16) / 2000.0;
+  return 3300 + 0.23 * p->K * p->R * p->S * p->C + 45.0 * t->matrices + box / 37.0 + fmax(all, memory) + 0.4 * fmin(all, memory) + end;
 }
 
 /* The cut with the fewest clocks, which it returns; INFINITY: there is none. */
@@ -257,9 +271,10 @@ static const char *cut_of(const conv_problem *p, bool dgrad, const conv_device *
   mine->image.channels = b->chunks * BK, mine->image.width /= b->span_in, mine->result.channels = b->span_out * b->to, mine->result.width /= b->span_out;
   if (mine->image.height < mine->image.stride_h || mine->result.height < mine->result.stride_h) return "an image smaller than the stride";
   const tap_range h = range_of(p->R, p->stride_h, p->pad_top, p->dil_h, dgrad);
-  t->by_c = divisor_of(p->C / CHUNK), t->by_taps = divisor_of(p->R * p->S), t->by_s = divisor_of(p->S), t->by_stride = divisor_of(p->stride_w);
+  t->by_c = divisor_of(p->C / CHUNK), t->by_filter = divisor_of(p->R * p->S * p->C / CHUNK), t->by_s = divisor_of(p->S), t->by_stride = divisor_of(p->stride_w);
   t->planes = mine->image.stride_h, t->chunks = b->chunks, t->low_h = h.low, t->low_w = b->low_w;
-  t->pieces = b->pieces, t->matrices = b->matrices, t->sets = b->sets, t->together = b->together;
+  t->pieces = b->pieces, t->matrices = b->matrices, t->sets = b->sets, t->beside = dgrad && (p->stride_h > 1 || p->stride_w > 1) ? 3 : 0,
+  t->together = b->together;
   *clocks = best_cut(p, b, &mine->result, h, device, t);
   if (*clocks == INFINITY) return "filters and two tiles do not fit in shared memory, or rows of more than 256 spans";
   for (int i = 0; i < b->pieces; i++)
