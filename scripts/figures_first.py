@@ -141,4 +141,123 @@ def groups_figure(_):
     return fig, title
 
 
-FIGURES = {"06-pairs": (pairs_figure, []), "06-groups": (groups_figure, [])}
+# ---------------------------------------------------------------- neighbours
+
+SPAN, TAPS, REACH = 4, 3, 6  # pixels or results of a span; of a filter row; pixels under a span's results
+SQUARE, ROW, SPANS = 4.8, 2.4, 3  # 16 numbers; a row of memory; spans of which results are drawn
+TAP_COLOURS = (style.YELLOW + "c0", style.BLUE + "80", style.RED + "90")
+EXAMPLE = 3  # a result of span 0
+
+
+def numbers16(ax, x, y, fill, text, width=SQUARE, height=ROW):
+    """A pixel's channels, or a result's filters."""
+    box(ax, x, y, width, height, fill=fill, line=0.4)
+    ax.text(x + width / 2, y + height / 2, text, fontsize=7, ha="center", va="center")
+
+
+def pixel_at(ax, x, y, pixel, width=SQUARE):
+    numbers16(ax, x, y, colour_of(pixel // SPAN + 1) + "90", str(pixel), width)
+
+
+def row_of_spans(ax, left, top):
+    """A row of x from the span before span 0 on."""
+    words(ax, 0, top + 0.1, "a row of x", fontsize=9, fontweight="bold")
+    words(ax, 0, top + 3.2, "a box is a pixel, 16 channels;\na span is four: 128 bytes", fontsize=7.5)
+    for pixel in range(-SPAN, 3 * SPAN):
+        pixel_at(ax, left + (pixel + SPAN) * SQUARE, top, pixel)
+    for span in range(4):
+        x = left + span * SPAN * SQUARE
+        bracket(ax, x + 0.2, x + SPAN * SQUARE - 0.2, top - 1.2, 0.8)
+        words(ax, x + SPAN / 2 * SQUARE, top - 2.7, f"span {span - 1}", ha="center", fontsize=7.5)
+    first = left + (SPAN - 1) * SQUARE
+    bracket(ax, first + 0.2, first + REACH * SQUARE - 0.2, top + ROW + 1.2, -0.8)
+    words(ax, first + REACH / 2 * SQUARE, top + ROW + 2.8, "under the four results of span 0: six pixels, 96 numbers", ha="center", fontsize=7.5)
+    box(ax, first + EXAMPLE * SQUARE, top, TAPS * SQUARE, ROW, fill="none", line=2)
+
+
+def rows_of_memory(ax, left, top, width=3):
+    """The same spans as rows of the tile, and which of them products read."""
+    words(ax, 0, top - 7.6, "In shared memory", fontsize=9, fontweight="bold")
+    words(ax, 0, top - 5.2, "a row of the tile is a span, 128 bytes")
+    for span in range(-1, SPANS + 1):
+        y = top + span * ROW
+        words(ax, left - 0.8, y + ROW / 2, f"span {span}", fontsize=7.5, ha="right")
+        for i in range(SPAN):
+            pixel_at(ax, left + i * width, y, span * SPAN + i, width)
+    right = left + SPAN * width
+    for x, first, name in ((right + 1.5, -1, "0"), (right + 4.5, 0, "1 to 4"), (right + 9.7, 1, "5")):
+        begin = top + first * ROW
+        ax.plot([x - 0.5, x, x, x - 0.5], [begin + 0.2, begin + 0.2, begin + SPANS * ROW - 0.2, begin + SPANS * ROW - 0.2], color=style.BLACK, linewidth=1)
+        words(ax, x + 0.4, begin + SPANS / 2 * ROW, name, fontsize=7.5)
+    words(ax, 0, top + 13.6, "product 0: the last column, from the row before on\nproducts 1 to 4: a column each, inside the rows\n"
+          "product 5: the first column, from the row after on", fontsize=7.5)
+
+
+def spans_of_b(ax, left, top):
+    """Matrices b of six products, side by side: a row for each span."""
+    words(ax, left + REACH / 2 * SQUARE, top - 7.6, "b: a row for each of N spans, here 3", ha="center", fontsize=9, fontweight="bold")
+    words(ax, left + REACH / 2 * SQUARE, top - 5.2, "a column of pixels is the b of one product", ha="center")
+    words(ax, left - 0.8, top - 1.4, "product", fontsize=7.5, ha="right")
+    for span in range(SPANS):
+        words(ax, left - 0.8, top + (span + 0.5) * ROW, f"span {span}", fontsize=7.5, ha="right")
+    for i in range(REACH):
+        ax.text(left + (i + 0.5) * SQUARE, top - 1.4, str(i), fontsize=7.5, ha="center", va="center")
+        for span in range(SPANS):
+            pixel_at(ax, left + i * SQUARE, top + span * ROW, span * SPAN + i - 1)
+    box(ax, left + EXAMPLE * SQUARE, top, TAPS * SQUARE, ROW, fill="none", line=2)
+
+
+def spans_of_y(ax, left, top):
+    middle = left + SPAN / 2 * SQUARE
+    words(ax, middle, top - 7.6, "y: a row for each span", ha="center", fontsize=9, fontweight="bold")
+    words(ax, middle, top - 5.2, "a box is a result, 16 filters", ha="center")
+    for span in range(SPANS):
+        for i in range(SPAN):
+            numbers16(ax, left + i * SQUARE, top + span * ROW, colour_of(span + 1) + "60", str(span * SPAN + i))
+    box(ax, left + EXAMPLE * SQUARE, top, SQUARE, ROW, fill="none", line=2)
+    bracket(ax, left + 0.2, left + SPAN * SQUARE - 0.2, top + SPANS * ROW + 1.2, -0.8)
+    words(ax, middle, top + SPANS * ROW + 3.7, "4 × 16 = 64 numbers, 128 bytes:\nas they lie in memory", ha="center", fontsize=7.5)
+
+
+def band_of_a(ax, left, top):
+    """The banded matrix of a filter row, its columns under those of b."""
+    words(ax, left + REACH / 2 * SQUARE, top - 6, "a: a filter row as a band, 64 × 96", ha="center", fontsize=9, fontweight="bold")
+    words(ax, left + REACH / 2 * SQUARE, top - 3.6, "6 pixels of 16 channels", ha="center")
+    words(ax, left - 0.8, top - 1.3, "pixel", fontsize=7.5, ha="right")
+    box(ax, left, top, REACH * SQUARE, SPAN * SQUARE, line=0.9)
+    for i in range(1, REACH):
+        ax.plot([left + i * SQUARE] * 2, [top, top + SPAN * SQUARE], color=style.GREY, linewidth=0.7, linestyle=(0, (3, 3)))
+    for i in range(REACH):
+        ax.text(left + (i + 0.5) * SQUARE, top - 1.3, str(i - 1), fontsize=7.5, ha="center", va="center")
+    for result in range(SPAN):
+        words(ax, left - 0.8, top + (result + 0.5) * SQUARE, f"result {result}, 16 filters", ha="right", fontsize=7.5)
+        for tap in range(TAPS):
+            numbers16(ax, left + (result + tap) * SQUARE, top + result * SQUARE, TAP_COLOURS[tap], f"tap {tap}", height=SQUARE)
+    box(ax, left + EXAMPLE * SQUARE, top + EXAMPLE * SQUARE, TAPS * SQUARE, SQUARE, fill="none", line=2)
+    bracket(ax, left + 0.1, left + SQUARE - 0.1, top + SPAN * SQUARE + 1.4, -0.8)
+    words(ax, left, top + SPAN * SQUARE + 3.2, "one product, 64 × N × 16; six a filter row")
+
+
+def neighbours_figure(_):
+    title = "Four neighbouring pixels of 16 channels as one row of 64 numbers"
+    subtitle = ("16 channels, 16 filters, 3 × 3, stride 1. A colour of pixels is a span of four. White: zeros, which are multiplied as well.\n"
+                "Framed: result 3 of span 0, its three taps, and the pixels under them, the last of which is in the next span.")
+    fig, ax = canvas(5.37, 100, 64, title, subtitle, DRAWN + " Kernel 06o, one filter row of three. Another has another matrix a, and b begins at another row (06g).")
+    left, y, top, low = 23, 75, 21.5, 39.5
+    column = left + (SPAN - 1) * SQUARE
+    row_of_spans(ax, left, 4)
+    rows_of_memory(ax, 6, top)
+    spans_of_b(ax, column, top)
+    words(ax, (column + REACH * SQUARE + y) / 2, top + SPANS / 2 * ROW, "× a =", ha="center", fontsize=10)
+    spans_of_y(ax, y, top)
+    band_of_a(ax, column, low)
+    words(ax, 70, low + 1.2, "A number of y is a row of b times a row of a,\nadded up over three filter rows.", fontsize=7.5, va="top")
+    words(ax, 70, low + 6, "12 of 24 blocks of a are taps: half.", fontsize=7.5, va="top")
+    counts = (("06g", 9, "nine products of 64 × N × 16\nfor N results; 48 of the 64 rows\nare of no filter"), ("06o", 15.2, "eighteen for 4 N results;\nall 64 rows are of a filter"))
+    for kernel, down, meaning in counts:
+        words(ax, 70, low + down, kernel, fontsize=7.5, fontweight="bold", va="top")
+        words(ax, 74, low + down, meaning, fontsize=7.5, va="top")
+    return fig, title
+
+
+FIGURES = {"06-pairs": (pairs_figure, []), "06-groups": (groups_figure, []), "06-neighbours": (neighbours_figure, [])}
