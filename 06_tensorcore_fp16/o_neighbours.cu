@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(BLOCK, 1) neighbours_kernel(const __grid_const
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     for (int i = 0; i < t.planes; i++) ptx_prefetch_tensormap(&halos.of[i]);
-    ring_begin(r, t.stages, t.both ? CONSUMERS : 1);
+    ring_begin(r, t.stages, t.both ? CONSUMERS : 1 + THREADS / 32);
   }
 
   if (role == 0) { /* the producer */
@@ -161,10 +161,14 @@ __global__ void __launch_bounds__(BLOCK, 1) neighbours_kernel(const __grid_const
   slot s = {0, 0};
   int turn = 0;
   for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, turn++, s = next_slot(s, t.stages)) {
-    if (!t.both && turn % CONSUMERS != me) continue;
     const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
     const unsigned long long of_b = ptx_wgmma_descriptor(stages + s.stage * t.stage, 16, 8 * ROW, PTX_SWIZZLE_128);
-    ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
+    ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity); /* the other's tiles, too: who asks for a round's parity must know that the round before is over */
+    if (!t.both && turn % CONSUMERS != me) {
+      __syncwarp(); /* all lanes do */
+      if (threadIdx.x % 32 == 0) ptx_mbarrier_arrive(r.empty + 8 * s.stage);
+      continue;
+    }
     for (int c = t.both ? me : 0; c < t.pieces; c += next_piece) {
       float sum[N / 2];
       int step = t.first[c];

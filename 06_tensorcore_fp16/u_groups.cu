@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     for (int i = 0; i < t.planes; i++) ptx_prefetch_tensormap(&halos.of[i]);
-    ring_begin(r, t.stages, 1);
+    ring_begin(r, t.stages, 1 + THREADS / 32);
   }
 
   if (role == 0) { /* the producer */
@@ -129,10 +129,14 @@ __global__ void __launch_bounds__(BLOCK, 1)
   slot s = {0, 0};
   int turn = 0;
   for (int i = place; i < t.tiles; i += apart, turn++, s = next_slot(s, t.stages)) {
-    if (turn % CONSUMERS != me) continue;
     const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
     const ptx_shared pixels = stages + s.stage * t.stage, out = t.own ? own : pixels;
-    ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
+    ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity); /* the other's tiles, too: who asks for a round's parity must know that the round before is over */
+    if (turn % CONSUMERS != me) {
+      __syncwarp(); /* all lanes do */
+      if (threadIdx.x % 32 == 0) ptx_mbarrier_arrive(r.empty + 8 * s.stage);
+      continue;
+    }
     for (int c = 0; c < t.classes; c++) {
       const bool last = c == t.classes - 1;
       float sum[1][N / 2];

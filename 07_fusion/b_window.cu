@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(BLOCK, 1) window_epilogue_kernel(conv_problem 
     ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&filter_tiles);
     for (int tap = 0; tap < taps; tap++) ptx_mbarrier_init(filters_there + 8 * tap, 1);
     ring_begin(boxes, CONSUMERS, 1);
-    ring_begin(r, t.stages, 1);
+    ring_begin(r, t.stages, 1 + THREADS / 32);
   }
 
   if (role == 0) { /* the producers: of tiles and filters; of each consumer's residuals */
@@ -82,9 +82,13 @@ __global__ void __launch_bounds__(BLOCK, 1) window_epilogue_kernel(conv_problem 
   slot s = {0, 0};
   int turn = 0;
   for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, turn++, s = next_slot(s, t.stages)) {
-    if (turn % CONSUMERS != me) continue;
     const ptx_shared pixels = stages + s.stage * t.stage, out = f.residual ? stages + t.stages * t.stage + me * box_bytes : pixels;
-    ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);
+    ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity); /* the other's tiles, too: who asks for a round's parity must know that the round before is over */
+    if (turn % CONSUMERS != me) {
+      __syncwarp(); /* all lanes do */
+      if (threadIdx.x % 32 == 0) ptx_mbarrier_arrive(r.empty + 8 * s.stage);
+      continue;
+    }
     ptx_mbarrier_wait(filters_there, 0);
     float sum[1][N / 2];
     multiply<true>(sum, filters, pixels);

@@ -90,10 +90,14 @@ static __device__ __forceinline__ void window_tiles(const conv_problem &p, const
   slot s = {0, 0}, to = {0, 0};
   int turn = 0;
   for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, turn++, s = next_slot(s, t.stages), to = next_slot(to, BETWEEN)) {
-    if (turn % WINDOWS != me) continue;
     const ptx_shared pixels = at.stages + s.stage * t.stage;
     float sum[1][N / 2];
-    ptx_mbarrier_wait(at.halo.full + 8 * s.stage, s.parity);
+    ptx_mbarrier_wait(at.halo.full + 8 * s.stage, s.parity); /* the other's tiles, too: who asks for a round's parity must know that the round before is over */
+    if (turn % WINDOWS != me) {
+      __syncwarp(); /* all lanes do */
+      if (first_lane) ptx_mbarrier_arrive(at.halo.empty + 8 * s.stage);
+      continue;
+    }
     ptx_mbarrier_wait(at.filters_there, 0);
     multiply<true>(sum, at.filters, pixels);
     int column = 1, tap_at = 0; /* of the tap: its column, and where its pixels begin */
@@ -186,7 +190,7 @@ __global__ void __launch_bounds__(ALL, 1)
     ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&first_filters), ptx_prefetch_tensormap(&second_filters);
     for (int tap = 0; tap < taps; tap++) ptx_mbarrier_init(at.filters_there + 8 * tap, 1);
     ptx_mbarrier_init(at.next_there, 1);
-    ring_begin(at.pixels, BETWEEN, WIDENERS * WARPS), ring_begin(at.box, WIDENERS, 1), ring_begin(at.halo, t.stages, WARPS);
+    ring_begin(at.pixels, BETWEEN, WIDENERS * WARPS), ring_begin(at.box, WIDENERS, 1), ring_begin(at.halo, t.stages, WINDOWS * WARPS);
   }
   for (int stage = 0; stage < t.stages; stage++) put_zeros(shared + of_stages + stage * t.stage, halo_bytes, t.stage);
   for (int box = 0; box < WIDENERS && second.residual; box++) put_zeros(shared + of_boxes + box * box_bytes, result_bytes, box_bytes);
