@@ -77,15 +77,18 @@ static bool few_odd_channels(const conv_problem *p, conv_pass pass, const conv_d
   (void)pass, (void)device, (void)random;
   return p->groups == 1 && p->C <= 40 && p->C % 16 != 0 && (p->stride_h > 1 || p->stride_w > 1);
 }
-/* Rows of 64 numbers, whatever the pixels: with more channels the bands take longer to be laid out, and most of a product counts anyway. */
-#define NEIGHBOURS                                                                                                                                        \
-  "up to 24 channels to read, or 32 to read and to write with 40 pixels or more for each multiprocessor; with a stride 32 channels of the larger image: " \
-  "where it can"
+/* Where most of a product would be zeros, and filters are laid out for pixels enough. */
+#define NEIGHBOURS                                                                                                                                           \
+  "up to 24 channels to read, or 32 to read and to write, with a stride 32 of x; 15 pixels of y or more for each multiprocessor, and half as many as w has " \
+  "numbers, with a stride "                                                                                                                                  \
+  "as many: where it can"
 static bool neighbours_pay(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)random;
   const int from = pass == PASS_DGRAD ? p->K : p->C, to = pass == PASS_DGRAD ? p->C : p->K;
-  if (p->stride_h > 1 || p->stride_w > 1) return p->C <= 32;
-  return from <= 24 || (from <= 32 && to <= 32 && (int64_t)p->N * p->P * p->Q >= (int64_t)40 * device->sm_count);
+  const int64_t pixels = (int64_t)p->N * p->P * p->Q, numbers = (int64_t)p->K * p->R * p->S * p->C;
+  if (p->groups > 1 || pixels < (int64_t)15 * device->sm_count) return false;
+  if (p->stride_h > 1 || p->stride_w > 1) return p->C <= 32 && numbers <= pixels;
+  return (from <= 24 || (from <= 32 && to <= 32)) && numbers <= 2 * pixels;
 }
 static bool not_depthwise(const conv_problem *p, conv_pass pass, const conv_device *device, bool random) {
   (void)pass, (void)device, (void)random;

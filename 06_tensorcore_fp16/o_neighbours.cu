@@ -19,29 +19,10 @@
  * Infinity: an infinite pixel times a zero beside the band is NaN.
  * Passes:   fprop, dgrad (TURNED). Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8, up to 64 of the tensor that is read; its rows whole pieces of
  *           64 numbers. Strides up to 4, no groups. */
-#include <math.h>
-
-#include "06_tensorcore_fp16/cost.h"
-#include "06_tensorcore_fp16/neighbours.h"
-#include "06_tensorcore_fp16/tiles.cuh"
+#include "06_tensorcore_fp16/neighbours_cut.h"
 #include "common/harness/launch.h"
 
-static constexpr int CONSUMERS = 2, BLOCK = (1 + CONSUMERS) * THREADS, MOST_STAGES = 4, MOST_N = 256;
-static constexpr int AT_ONCE = 9 /* loads of a thread on their way */;
-
-/* A tile: `rows` rows of one image (of all classes of them), or `images` whole ones; its halo has `pitch` spans and `halo` rows an image, in each plane and chunk. */
-typedef struct band_cut {
-  divisor by_p, by_filter, by_c, by_s, by_stride;      /* by the tiles of an image; by R S C / 8; by C / 8; by S; by stride_w */
-  int rows, images, pitch, halo, tiles, stages, stage; /* stage: bytes */
-  int planes, chunks, plane, low_h, low_w;             /* plane: bytes of a chunk of a plane; low_h, low_w: where the halo begins */
-  bool both;                                           /* consumers have every second piece of each tile, not all of every second tile */
-  int pieces, matrices, together, first[MOST_PIECES + 1];
-  unsigned char out[MOST_PIECES], block[MOST_PIECES],
-      row_class[MOST_PIECES]; /* of a piece: its place in a span, its block of 64 filters, its plane of the result */
-  unsigned step[MOST_STEPS];  /* where its pixels begin, and from bit 16 on its matrix, in 16 bytes */
-  int sets, beside;           /* 2 to the power of beside: filters that neighbours read at the same time */
-  band_matrices set[MOST_PIECES];
-} band_cut;
+static constexpr int BLOCK = (1 + CONSUMERS) * THREADS, AT_ONCE = 9 /* loads of a thread on their way */;
 
 /* Where the i-th thread finds its 8 halves of w: one after the other; or neighbours have as many filters, and then the next 8 halves of these, so that their places in the bands
  * are in different banks: where each has many places (dgrad with a stride). */
@@ -130,13 +111,13 @@ __global__ void __launch_bounds__(BLOCK, 1) neighbours_kernel(const __grid_const
     slot s = {0, 0};
     ptx_griddepcontrol_wait(); /* what the kernel before wrote is there */
     for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, s = next_slot(s, t.stages)) {
-      const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows + t.low_h;
+      const band_tile from = tile_at(t, i);
       ptx_shared to = stages + s.stage * t.stage;
       ptx_mbarrier_wait(r.empty + 8 * s.stage, s.parity ^ 1);
       ptx_mbarrier_arrive_expect_tx(r.full + 8 * s.stage, box * t.planes * t.chunks);
       for (int plane = 0; plane < t.planes; plane++)
         for (int chunk = 0; chunk < t.chunks; chunk++, to += t.plane)
-          ptx_tensor_load(to, &halos.of[plane], {chunk * BK, t.low_w, row, of_p * t.images}, r.full + 8 * s.stage);
+          ptx_tensor_load(to, &halos.of[plane], {chunk * BK, from.span + t.low_w, from.row + t.low_h, from.n}, r.full + 8 * s.stage);
     }
     return;
   }
@@ -161,7 +142,7 @@ __global__ void __launch_bounds__(BLOCK, 1) neighbours_kernel(const __grid_const
   slot s = {0, 0};
   int turn = 0;
   for (int i = blockIdx.x; i < t.tiles; i += gridDim.x, turn++, s = next_slot(s, t.stages)) {
-    const int of_p = divide(i, t.by_p), row = (i - of_p * t.by_p.by) * t.rows;
+    const band_tile at = tile_at(t, i);
     const unsigned long long of_b = ptx_wgmma_descriptor(stages + s.stage * t.stage, 16, 8 * ROW, PTX_SWIZZLE_128);
     ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity); /* the other's tiles, too: who asks for a round's parity must know that the round before is over */
     if (!t.both && turn % CONSUMERS != me) {
@@ -184,7 +165,7 @@ __global__ void __launch_bounds__(BLOCK, 1) neighbours_kernel(const __grid_const
       ptx_fence_proxy_async();
       ptx_bar_sync(2 + me, THREADS); /* the sums are there */
       if (stores) {
-        ptx_tensor_store(&results.of[t.row_class[c]], {t.block[c] * WGMMA_M, t.out[c], 0, row, of_p * t.images}, mine);
+        ptx_tensor_store(&results.of[t.row_class[c]], {t.block[c] * WGMMA_M, t.out[c], at.span, at.row, at.n}, mine);
         ptx_bulk_commit();
       }
       __syncwarp();
@@ -222,85 +203,14 @@ typedef struct neighbours_plan {
   int blocks, shared;
 } neighbours_plan;
 
-static int positions(const band_cut *t) { return (t->images > 1 ? t->images * t->halo : t->rows) * t->pitch; }
-
-/* The cut into tiles of `rows` rows of each class, or of images if those are all; false: it fits into no product, or not twice into what shared memory is left. */
-static bool try_cut(const band *b, const plane_tensor *result, tap_range h, int rows, int images, int64_t room, band_cut *t) {
-  t->rows = rows, t->images = images, t->pitch = result->width + b->high_w - b->low_w, t->halo = rows + h.high - h.low;
-  if (t->pitch > 256 || t->halo > 256 || positions(t) > MOST_N) return false;
-  const int n = instance_for(positions(t))->n, box = t->pitch * t->halo * images, read = n + (h.high - h.low) * t->pitch + b->high_w - b->low_w;
-  const int boxes = t->planes * t->chunks;
-  t->plane = (box + 7) / 8 * 8 * ROW, t->stage = (boxes - 1) * t->plane + ((read > box ? read : box) + 7) / 8 * 8 * ROW;
-  room -= t->matrices * MATRIX + CONSUMERS * n * ROW;
-  t->stages = room < 0 ? 0 : room / t->stage < MOST_STAGES ? (int)(room / t->stage) : MOST_STAGES;
-  const int classes = result->stride_h, class_rows = (result->height + classes - 1) / classes;
-  t->by_p = divisor_of((class_rows + rows - 1) / rows), t->tiles = t->by_p.by * ((result->images + images - 1) / images);
-  return t->stages >= CONSUMERS && t->stage / 16 <= USHRT_MAX;
-}
-
-/* Clocks: launch, bands and the first tile; of each tile the products, or the bytes of its box, or what each of two consumers has to do. The constants come from a fit to 508
- * cuts of 32 layers and their gradients (docs/results/06_neighbours.md). */
-static double clocks_of_cut(const conv_problem *p, const band *b, int sm_count, const band_cut *t) {
-  const int n = instance_for(positions(t))->n, tiles = (t->tiles + sm_count - 1) / sm_count, box = t->pitch * t->halo * t->images * ROW * t->planes * t->chunks;
-  const double products = b->first[b->pieces] * fmax(1.34 * fmax(n / 2.0, (2048 + 32.0 * n) / 128), 35), end = 570;
-  const double of_one = t->both ? tiles * ((b->pieces + 1) / 2) * (products / b->pieces + end) : (tiles + 1) / 2 * (products + b->pieces * end);
-  const double all = fmax(tiles * fmax(products, box / 49.0), of_one), memory = problem_bytes(p, PASS_FPROP, DTYPE_FP16) / 2000.0;
-  return 3300 + 0.23 * p->K * p->R * p->S * p->C + 45.0 * t->matrices + box / 37.0 + fmax(all, memory) + 0.4 * fmin(all, memory) + end;
-}
-
-/* The cut with the fewest clocks, which it returns; INFINITY: there is none. */
-static double best_cut(const conv_problem *p, const band *b, const plane_tensor *result, tap_range h, const conv_device *device, band_cut *best) {
-  const band_cut all = *best;
-  const int rows = (result->height + result->stride_h - 1) / result->stride_h;
-  double least = INFINITY;
-  for (int both = 0; both < (b->pieces > 1 ? 2 : 1); both++)
-    for (int parts = 1; parts <= rows; parts++)
-      for (int images = 1; images <= (parts == 1 ? result->images : 1); images++) {
-        band_cut t = all;
-        t.both = both;
-        if (!try_cut(b, result, h, (rows + parts - 1) / parts, images, (int64_t)device->shared_per_block - 1024, &t)) break;
-        const double clocks = clocks_of_cut(p, b, device->sm_count, &t);
-        if (clocks < least) least = clocks, *best = t;
-      }
-  return least;
-}
-
-/* The bands, and how the layer is cut for them; NULL or why not. clocks: what it is expected to take. */
-static const char *cut_of(const conv_problem *p, bool dgrad, const conv_device *device, band *b, neighbours_plan *mine, double *clocks) {
-  const char *why = band_of(p, dgrad, b);
-  if (why) return why;
-  band_cut *t = &mine->cut;
-  const plane_tensor x = {p->C, p->W, p->H, p->N, 1, p->stride_h}, y = {p->K, p->Q, p->P, p->N, 1, 1};
-  mine->image = dgrad ? y : x, mine->result = dgrad ? x : y;
-  mine->image.channels = b->chunks * BK, mine->image.width /= b->span_in, mine->result.channels = b->span_out * b->to, mine->result.width /= b->span_out;
-  if (mine->image.height < mine->image.stride_h || mine->result.height < mine->result.stride_h) return "an image smaller than the stride";
-  const tap_range h = range_of(p->R, p->stride_h, p->pad_top, p->dil_h, dgrad);
-  t->by_c = divisor_of(p->C / CHUNK), t->by_filter = divisor_of(p->R * p->S * p->C / CHUNK), t->by_s = divisor_of(p->S), t->by_stride = divisor_of(p->stride_w);
-  t->planes = mine->image.stride_h, t->chunks = b->chunks, t->low_h = h.low, t->low_w = b->low_w;
-  t->pieces = b->pieces, t->matrices = b->matrices, t->sets = b->sets, t->beside = dgrad && (p->stride_h > 1 || p->stride_w > 1) ? 3 : 0,
-  t->together = b->together;
-  *clocks = best_cut(p, b, &mine->result, h, device, t);
-  if (*clocks == INFINITY) return "filters and two tiles do not fit in shared memory, or rows of more than 256 spans";
-  for (int i = 0; i < b->pieces; i++)
-    t->out[i] = (unsigned char)(b->out[i] / b->together), t->block[i] = b->block[i], t->row_class[i] = b->row_class[i], t->first[i] = b->first[i];
-  t->first[b->pieces] = b->first[b->pieces];
-  for (int i = 0; i < b->first[b->pieces]; i++) {
-    const band_step *step = &b->step[i];
-    const int span = floor_div(step->number, b->chunks * BK), of_span = step->number - span * b->chunks * BK;
-    const int at = (step->residue * b->chunks + of_span / BK) * t->plane + ((step->row - h.low) * t->pitch + span - b->low_w) * ROW + of_span % BK * 2;
-    t->step[i] = (unsigned)(at / 16 + step->matrix * (MATRIX / 16 << 16));
-  }
-  for (int i = 0; i < b->sets; i++) t->set[i] = b->set[i];
-  return NULL;
-}
-
 /* Maps of the result's planes: {a piece's rows, pieces of a span, spans, rows of the class, images}. */
 static const char *map_results(conv_plan *plan, plane_maps *maps, const char *what, const plane_tensor *t, const band *b, const band_cut *cut) {
   const auto encode = driver_function<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   if (encode == NULL || map_replace() == NULL) return "the driver has no tensor maps";
   const cuuint64_t unit = (cuuint64_t)(b->together * b->to), span = (cuuint64_t)t->channels, row = span * t->width;
   const cuuint64_t stride[4] = {2 * unit, 2 * span, 2 * row * t->stride_h, 2 * row * t->height}; /* bytes */
-  const cuuint32_t box[5] = {WGMMA_M, 1, (cuuint32_t)cut->pitch, (cuuint32_t)(cut->images > 1 ? cut->halo : cut->rows), (cuuint32_t)cut->images},
+  const cuuint32_t box[5] = {WGMMA_M, 1, (cuuint32_t)(cut->by_q.by > 1 ? cut->columns : cut->pitch), (cuuint32_t)(cut->images > 1 ? cut->halo : cut->rows),
+                             (cuuint32_t)cut->images},
                    step[5] = {1, 1, 1, 1, 1};
   for (int a = 0; a < t->stride_h; a++) {
     const cuuint64_t size[5] = {unit, span / unit, (cuuint64_t)t->width, (cuuint64_t)((t->height - a + t->stride_h - 1) / t->stride_h), (cuuint64_t)t->images};
@@ -317,8 +227,7 @@ static const char *plan_neighbours(const conv_operation *o, const conv_device *d
   if (device->arch / 10 != 9) return "wgmma: only compute capability 9.0 has it";
   neighbours_plan *mine = plan_data<neighbours_plan>(plan);
   band b;
-  double clocks;
-  const char *why = cut_of(p, dgrad, device, &b, mine, &clocks);
+  const char *why = cut_of(p, dgrad, device, &b, &mine->image, &mine->result, &mine->cut);
   if (!why) why = plain_unsupported(p, device);
   if (why) return why;
   const band_cut *t = &mine->cut;
@@ -328,8 +237,8 @@ static const char *plan_neighbours(const conv_operation *o, const conv_device *d
   why = map_planes(plan, &mine->halos, dgrad ? "dy" : "x", &mine->image, t->pitch, t->halo, t->images);
   if (!why) why = map_results(plan, &mine->results, dgrad ? "dx" : "y", &mine->result, &b, t);
   if (why) return why;
-  snprintf(plan->words, sizeof plan->words, "spans of %d, %d products of %d%s; %d x %d rows a tile, %d tiles, %d stages", b.span_out, b.first[b.pieces],
-           mine->row->n, t->both ? " by both" : "", t->images, t->rows, t->tiles, t->stages);
+  snprintf(plan->words, sizeof plan->words, "spans of %d, %d products of %d%s; %d x %d x %d a tile, %d tiles, %d stages", b.span_out, b.first[b.pieces],
+           mine->row->n, t->both ? " by both" : "", t->images, t->rows, t->columns, t->tiles, t->stages);
   const cudaError_t status = plan_allow_shared((const void *)mine->row->kernel[dgrad], (size_t)mine->shared);
   return status ? plan_failed(plan, status) : NULL;
 }
