@@ -3,7 +3,8 @@
 . tests/edges.inc
 emulator_only 'the checker is part of the emulator'
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+drawn=$(mktemp)
+trap 'rm -f "$log" "$drawn"' EXIT
 
 # clean STEP TEXT ARGUMENTS...: status 0, something right, nothing wrong, nothing on stderr. On integers, as what the checker sees does not depend on values; random
 # shapes and edges, which are verified here alone, on random values too, by the emulator without a checker, which takes a tenth of the time. Suites are in steps.sh on random values.
@@ -63,6 +64,10 @@ EMU_SEED=2 EMU_SMS=1 clean 06 "first layers, one multiprocessor" --suite tests/f
 EMU_SEED=1 EMU_SMS=1 clean 06 "groups, one multiprocessor" --suite tests/groups --kernel 06u,06v,06y,06z
 for suite in first groups; do EMU_SMS=132 clean 06 "$suite, 132 multiprocessors, the filters' gradient" --suite tests/$suite --kernel 06t,06v,06z --pass wgrad; done
 clean 06 "patches" --suite tests/patches --kernel 06w
+for sms in 1 132; do EMU_SMS=$sms clean 06 "few channels, $sms multiprocessors" --suite tests/neighbours --kernel 06o; done
+EMU_SEED=1 clean 06 "few channels in a shuffled order" --suite tests/neighbours --kernel 06o
+tests/random_neighbours.pl 2 30 >"$drawn"
+EMU_SEED=2 EMU_SMS=3 clean 06 "few channels at random" --suite "$drawn" --kernel 06o
 EMU_SEED=3 clean 06 "first layers and groups at random" --random 4 --seed 21 --kernel 06s,06t,06u,06v,06y,06z
 for fuse in '' scale,bias,residual,relu; do
   for sms in 1 132; do EMU_SEED=$sms EMU_SMS=$sms clean 07 "dense layers, $sms multiprocessors, epilogue: ${fuse:-none}" --suite tests/orders --pass fprop --exact ${fuse:+--fuse $fuse}; done
