@@ -10,7 +10,7 @@ trap 'rm -rf "$folder"' EXIT
 export B REWRITE COMPILE LINK folder
 
 silent "$folder/log" 'the kernels as they are, both launches right' '0 1' build/check/tests/early all all
-for layer in 06f 06g 06h 06j 06l 06k 06m 06s 06t 06u 06u-classes 06v 06y 06z 07a 07b; do # these have blocks that take several tiles
+for layer in 06f 06g 06h 06j 06l 06k 06m 06o 06s 06t 06u 06u-classes 06v 06y 06z 07a 07b; do # these have blocks that take several tiles
   EMU_SMS=1 build/check/tests/early $layer all >"$folder/log" 2>&1 && ! grep -q '^emulator' "$folder/log"
   ok $? "$layer, one block takes all tiles" || head -n 5 "$folder/log" | sed 's/^/# /'
 done
@@ -25,8 +25,8 @@ without() {
     $LINK -rdynamic -o "$folder/$name" "$folder/$name.o" "$B"/tests/early.c.o "${others[@]}" "$B/libharness.a" -lm -ldl -lpthread
 }
 export -f without
-sources=(f_persistent g_window h_stream i_few j_dgrad l_wgrad k_strides m_window_wgrad n_pairs r_tensor_wgrad s_first t_first_wgrad u_groups v_groups_wgrad x_direct y_blocks z_blocks_wgrad)
-declare -A only=([f_persistent]='ROW_OF(64)' [g_window]='ROW_OF(96)' [h_stream]='ROW_OF(56)' [j_dgrad]='ROW_OF(64)' [k_strides]='ROW_OF(64)' [s_first]='ROW_OF(16)' [t_first_wgrad]='ROW_OF(3, 24, 1)' [u_groups]='ROW_OF(256)') # of the table of instances: the rest takes the compiler long
+sources=(f_persistent g_window h_stream i_few j_dgrad l_wgrad k_strides m_window_wgrad n_pairs o_neighbours r_tensor_wgrad s_first t_first_wgrad u_groups v_groups_wgrad x_direct y_blocks z_blocks_wgrad)
+declare -A only=([f_persistent]='ROW_OF(64)' [g_window]='ROW_OF(96)' [h_stream]='ROW_OF(56)' [j_dgrad]='ROW_OF(64)' [k_strides]='ROW_OF(64)' [o_neighbours]='ROW_OF(32), {256, {}}' [s_first]='ROW_OF(16)' [t_first_wgrad]='ROW_OF(3, 24, 1)' [u_groups]='ROW_OF(256)') # of the table of instances: the rest takes the compiler long
 for source in "${sources[@]}"; do cp 06_*/"$source.cu" "$folder"; done
 for waits in all producer; do
   for source in "${sources[@]}"; do
@@ -75,6 +75,11 @@ for layer in 06u 06u-classes; do
   for waits in all producer; do found $waits $layer u_groups image '&halos.of\[plane\], \{' 'wrote it'; done
   found all $layer u_groups filters '= from\[first' 'wrote it'
   found all $layer u_groups over 'ptx_tensor_store\(&results' 'read it'
+done
+for layer in 06o 06o-both; do
+  for waits in all producer; do found $waits $layer o_neighbours image '&halos.of\[plane\], \{' 'wrote it'; done
+  found all $layer o_neighbours filters '= w\[of' 'wrote it'
+  found all $layer o_neighbours over 'ptx_tensor_store\(&results' 'read it'
 done
 found producer 06v v_groups_wgrad image '&halos.of\[plane\], \{' 'wrote it'
 found producer 06v v_groups_wgrad filters '&gradients, \{' 'wrote it'

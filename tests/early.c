@@ -32,6 +32,8 @@ static const struct layer {
     {"06k", "06k", "mb1ic64ih24oc64kh3ph1", "", PASS_DGRAD},
     {"06m", "06m", "mb1ic64ih24oc64kh3ph1", "", PASS_WGRAD},
     {"06n", "06n", "mb1ic64ih40oc64kh5ph2", "", PASS_WGRAD},
+    {"06o", "06o", "mb1ic16ih12oc16kh3ph1", "", PASS_FPROP},
+    {"06o-both", "06o", "mb2ic8ih16oc32oh8kh4sh2ph1", "by both", PASS_DGRAD},
     {"06r", "06r", "g64mb1ic64ih5oc64kh5ph2", "", PASS_WGRAD},
     {"06s", "06s", "mb1ic4ih24oc16oh12kh6sh2ph2", "", PASS_FPROP},
     {"06t", "06t", "mb1ic4ih24oc16oh12kh6sh2ph2", "", PASS_WGRAD},

@@ -24,7 +24,7 @@
 enum { RANDOM_PROBLEMS = 10, MOST_ROWS = 64, SMS = 132, THREADS = 3 };
 static const char *const suites[][2] = {
     {"", "nasty"},         {"04", "tests/depthwise"}, {"04", "tests/planes"}, {"05", "tests/three_by_three"}, {"06", "tests/depthwise"}, {"06", "hopper"},
-    {"06", "tests/first"}, {"06", "tests/patches"},   {"06", "tests/neighbours"}, {"07", "hopper"}}; /* for this step alone */
+    {"06", "tests/first"}, {"06", "tests/patches"},   {"07", "hopper"}}; /* for this step alone */
 /* Layers that keep a GPU busy, for which the number of its multiprocessors counts: they are only planned. */
 static const char *const large[] = {"mb16ic64ih56oc128oh56kh3ph1", "g64mb8ic64ih56oc64oh56kh3ph1", "g256mb16ic256ih14oc256oh7kh5sh2ph2",
                                     "mb1ic1ih2000oc1oh2000kh9ph4"};
