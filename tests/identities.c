@@ -21,9 +21,9 @@
 #endif
 
 enum { RANDOM_PROBLEMS = 30, REPEATED = 12, MOST_ROWS = 64, OUT = 3, RUNS = 2 };
-static const char *const suites[][2] = {{"", "nasty"},    {"04", "tests/depthwise"}, {"05", "tests/three_by_three"}, {"06", "tests/depthwise"},
-                                        {"06", "hopper"}, {"06", "tests/first"},     {"06", "tests/groups"},         {"06", "tests/patches"},
-                                        {"06", "tests/neighbours"}, {"07", "hopper"}}; /* for this step alone */
+static const char *const suites[][2] = {
+    {"", "nasty"},         {"04", "tests/depthwise"}, {"05", "tests/three_by_three"}, {"06", "tests/depthwise"},  {"06", "hopper"},
+    {"06", "tests/first"}, {"06", "tests/groups"},    {"06", "tests/patches"},        {"06", "tests/neighbours"}, {"07", "hopper"}}; /* for this step alone */
 static const char *const more[] = {
     /* sums long enough to be split among blocks, two planes, and layers that keep a GPU busy */
     "mb3ic16ih14oc24oh14kh3ph1",        "mb1ic160ih7oc8kh1",
