@@ -204,21 +204,22 @@ plant groups_stage $groups 's/if \(!t.own\) ptx_bulk_wait_read<0>\(\), /if (!t.o
 plant groups_behind $groups 's/\*\(uint4 \*\)\(at \+ i\) = uint4\(\)/(void)at/' said 'uninitialised' '06u: nothing behind the boxes' "$side"
 only='{256, {NULL, group_kernel<256, true>}}'
 plant groups_class $groups '/what was there before has left/d' said 'race' '06u: results of a class over those of the class before' "$back"
-# 06o: bands of filters, pieces of results; products of 32 alone, and no tile takes larger ones.
-only='{32, {neighbours_kernel<32, false>}}, {512, {}}' turns='--pass fprop --kernel 06o --shape mb3ic16ih13iw12oc16oh13ow12kh3kw3ph1pw1' both='--pass fprop --kernel 06o --shape mb5ic24ih9iw8oc24oh9ow8kh1kw3ph0pw1'
+# 06o: bands of filters, pieces of results; seven tiles of products of 144.
+only='{144, {neighbours_kernel<144, false>}}, {256, {}}' turns='--pass fprop --kernel 06o --shape mb7ic16ih13iw32oc16oh13ow32kh1kw3ph0pw1' both='--pass fprop --kernel 06o --shape mb7ic16ih13iw32oc72oh13ow32kh1kw3ph0pw1'
 neighbours=06_tensorcore_fp16/o_neighbours.cu
 plant neighbours_right $neighbours '' none '' '06o as it is, its consumers in turns' "$turns"
 plant neighbours_both $neighbours '' none '' '06o as it is, both in each tile' "$both"
 plant neighbours_rows $neighbours 's/matrix\[g \* results \+ in_block\] = part;/matrix[in_block] = part;/' result '' '06o: filters of all results in the rows of the first' "$turns"
-plant neighbours_piece $neighbours 's/in_block < 0 \|\| in_block >= WGMMA_M/in_block >= WGMMA_M/' said 'race|out-of-bounds' '06o: filters of one block of 64 in the rows of another' '--pass fprop --kernel 06o --shape mb1ic16ih5iw8oc72oh5ow8kh1kw3ph0pw1'
+plant neighbours_piece $neighbours 's/in_block < 0 \|\| in_block >= WGMMA_M/in_block >= WGMMA_M/' said 'race|out-of-bounds' '06o: filters of one block of 64 in the rows of another' "$both"
 plant neighbours_zeros $neighbours 's/bands\[i\] = uint4\(\);/(void)i;/' said 'uninitialised' '06o: no zeros beside the bands' "$turns"
 plant neighbours_order $neighbours '/zeros before filters/d' said 'race' '06o: zeros over filters' "$turns"
 plant neighbours_fence $neighbours 's/^  ptx_fence_proxy_async\(\);$//' said 'proxy' '06o: no fence between bands and products' "$turns"
 plant neighbours_stage $neighbours 's/^    ptx_mbarrier_wait\(r.full.*/&\n    if (stores) ptx_mbarrier_arrive(r.empty + 8 * s.stage);\n    __syncwarp();/; /^      if \(stores \&\& c \+ next_piece/d' said 'race|nobody has waited' '06o: a stage given back before it is multiplied' "$turns"
-plant neighbours_one $neighbours 's/t.both \? CONSUMERS : 1\);/1);/' said 'race|arriv' '06o: a stage given back by one consumer that both multiply' "$both"
+plant neighbours_round $neighbours 's/t.both \? CONSUMERS : 1 \+ THREADS . 32/t.both ? CONSUMERS : 1/' said 'arriv|race' '06o: a stage given back by those that only look at it' "$turns"
+plant neighbours_one $neighbours 's/t.both \? CONSUMERS : 1 \+/1 + 0 */' said 'race|arriv' '06o: a stage given back by one consumer that both multiply' "$both"
 plant neighbours_box $neighbours '/the piece before has left/d' said 'race' '06o: results over those of the piece before' "$both"
 plant neighbours_behind $neighbours 's/\*\(uint4 \*\)\(at \+ i\) = uint4\(\)/(void)at/' said 'uninitialised' '06o: nothing behind the last box' "$turns"
-only='{32, {NULL, neighbours_kernel<32, true>}}, {512, {}}' back='--pass dgrad --kernel 06o --shape mb2ic16ih9iw16oc16oh5ow8kh3kw3sh2sw2ph1pw1'
+only='{64, {NULL, neighbours_kernel<64, true>}}, {256, {}}' back='--pass dgrad --kernel 06o --shape mb2ic16ih9iw16oc16oh5ow8kh3kw3sh2sw2ph1pw1'
 plant neighbours_turned $neighbours 's/in_block \+ number % 8\]/in_block + (number % 8 ^ 1)]/' result '' '06o: filters side by side exchanged' "$back"
 plant neighbours_between $neighbours 's/TURNED \&\& pixel \* p.stride_w != at/false/' result '' '06o: taps that meet no pixel of dy' "$back"
 plant neighbours_class $neighbours 's/results.of\[t.row_class\[c\]\]/results.of[0]/' result '' '06o: all classes in the rows of the first' "$back"
