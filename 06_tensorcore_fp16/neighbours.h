@@ -100,7 +100,7 @@ static inline const char *add_piece(const conv_problem *p, bool dgrad, band *b, 
   if (steps == b->first[b->pieces]) return "pixels that no tap meets";
   for (; (steps - b->first[b->pieces]) % AT_A_TIME != 0; steps++) { /* and zeros, for all there are not */
     if (b->zeros == NOBODY) b->zeros = b->matrices++;
-    if (steps == MOST_STEPS || b->matrices >= NOBODY) return "windows of too many numbers";
+    if (b->matrices >= NOBODY) return "windows of too many numbers";
     b->step[steps] = b->step[steps - 1], b->step[steps].matrix = (unsigned char)b->zeros;
   }
   b->out[b->pieces] = (unsigned char)out, b->block[b->pieces] = (unsigned char)block, b->row_class[b->pieces] = (unsigned char)row_class;
@@ -117,7 +117,7 @@ static inline const char *band_of(const conv_problem *p, bool dgrad, band *b) {
   if (p->C % CHUNK != 0 || p->K % CHUNK != 0) return "C or K is no multiple of 8";
   if (b->from > 4 * BK) return "more than 256 channels to read";
   if (p->stride_h > MOST_PLANES || p->stride_w > MOST_PLANES) return "a stride above 4";
-  if (p->R > MOST_ROWS || p->S > MOST_ROWS || p->dil_h > 16 || p->dil_w > 16 || p->pad_top > 64 || p->pad_left > 64 || p->pad_top < -64 || p->pad_left < -64)
+  if (p->R > MOST_ROWS || p->S > MOST_ROWS || p->dil_h > 16 || p->dil_w > 16 || p->pad_top > 64 || p->pad_left > 64)
     return "filters of more than 16 rows or columns, a dilation above 16, or padding above 64";
   int together = b->to < BK ? BK / b->to : 1;
   while (together > 0 && !spans_of(p, dgrad, together, b)) together--;

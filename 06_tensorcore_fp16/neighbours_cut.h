@@ -50,7 +50,7 @@ static bool try_cut(const band *b, const plane_tensor *result, tap_range h, int 
   room -= t->matrices * MATRIX + CONSUMERS * n * ROW;
   t->stages = room < 0 ? 0 : room / t->stage < MOST_STAGES ? (int)(room / t->stage) : MOST_STAGES;
   t->by_p = divisor_of((class_rows + rows - 1) / rows), t->tiles = t->by_q.by * t->by_p.by * ((result->images + images - 1) / images);
-  return t->stages >= CONSUMERS && t->stage / 16 <= USHRT_MAX;
+  return t->stages >= CONSUMERS;
 }
 
 /* Clocks: launch, bands and the first tile; of each tile the products, or the bytes of its box, or what each of two consumers has to do. The constants come from a fit to 508
@@ -71,8 +71,12 @@ static bool best_cut(const conv_problem *p, const band *b, const plane_tensor *r
   double least = INFINITY;
   for (int strips = 1; strips <= 16 && strips <= result->width && least == INFINITY; strips++)
     for (int both = 0; both < (b->pieces > 1 ? 2 : 1); both++)
-      for (int parts = strips > 1 ? rows : 1; parts <= rows; parts++) /* what lies between the rows of a strip would be its neighbour's: such tiles have one */
-        for (int images = 1; images <= (strips * parts == 1 ? result->images : 1); images++) {
+      for (int most = strips > 1      ? 1
+                      : rows < MOST_N ? rows
+                                      : MOST_N;
+           most > 0; most--) /* what lies between a strip's rows would be its neighbour's: such tiles have one */
+        for (int images = 1; images <= (strips == 1 && most == rows ? result->images : 1); images++) {
+          const int parts = (rows + most - 1) / most;
           band_cut t = all;
           t.both = both;
           if (!try_cut(b, result, h, strips, (rows + parts - 1) / parts, images, room, &t)) break;
@@ -85,6 +89,7 @@ static bool best_cut(const conv_problem *p, const band *b, const plane_tensor *r
 /* The bands, and how the layer is cut for them; image, result: as tensors of spans. NULL or why not. */
 static const char *cut_of(const conv_problem *p, bool dgrad, const conv_device *device, band *b, plane_tensor *image, plane_tensor *result, band_cut *t) {
   const char *why = band_of(p, dgrad, b);
+  if (!why) why = plain_unsupported(p, device);
   if (why) return why;
   const plane_tensor x = {p->C, p->W, p->H, p->N, 1, p->stride_h}, y = {p->K, p->Q, p->P, p->N, 1, 1};
   const bool strided = p->stride_h > 1 || p->stride_w > 1;

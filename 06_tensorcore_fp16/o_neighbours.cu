@@ -17,7 +17,7 @@
  * Expect:   (before anything ran on a GPU) mb16ic16ih160oc16oh160kh3ph1: four tiles a multiprocessor of 18 products of 128 clocks, 4.7 us, and 4 us for launch, bands, first
  *           load and last store: 9 us, where 06g takes 31. mb16ic24ih192oc96oh96kh3sh2ph1: memory, 13 us, and 3: 16 us, where 06f takes 100.
  * Infinity: an infinite pixel times a zero beside the band is NaN.
- * Passes:   fprop, dgrad (TURNED). Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8, up to 64 of the tensor that is read; its rows whole pieces of
+ * Passes:   fprop, dgrad (TURNED). Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8, up to 256 of the tensor that is read; its rows whole pieces of
  *           64 numbers. Strides up to 4, no groups. */
 #include "06_tensorcore_fp16/neighbours_cut.h"
 #include "common/harness/launch.h"
@@ -228,7 +228,6 @@ static const char *plan_neighbours(const conv_operation *o, const conv_device *d
   neighbours_plan *mine = plan_data<neighbours_plan>(plan);
   band b;
   const char *why = cut_of(p, dgrad, device, &b, &mine->image, &mine->result, &mine->cut);
-  if (!why) why = plain_unsupported(p, device);
   if (why) return why;
   const band_cut *t = &mine->cut;
   mine->row = instance_for(positions(t));
