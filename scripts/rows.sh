@@ -29,6 +29,8 @@ backward-06 | 06 | --suite resnet50 --batch 256 --pass wgrad --kernel auto --sea
 held-06 | 06 | --suite held_training --kernel auto --search-seconds 4
 held-few | 06 | --suite held_few --kernel auto --search-seconds 4
 held-narrow | 06 | --suite held_narrow --pass wgrad --kernel auto --search-seconds 4
+held-narrow | 06 | --suite held_narrow --pass fprop --kernel auto --search-seconds 3
+held-narrow | 06 | --suite held_narrow --pass dgrad --kernel auto --search-seconds 3
 held-neighbours | 06 | --suite held_neighbours --pass fprop --kernel auto --search-seconds 4
 held-neighbours | 06 | --suite held_neighbours --pass dgrad --kernel auto --search-seconds 4
 held-fp32 | 05 | --suite held_fp32 --pass fprop --kernel auto --search-seconds 4
