@@ -26,7 +26,7 @@ typedef enum { EMU_OUT_OF_BOUNDS, EMU_UNINITIALISED, EMU_RACE, EMU_BLOCK_RACE, E
 
 /* Who else took part in a race. */
 typedef struct emu_other {
-  emu_access_kind access;
+  int access;      /* emu_access_kind; EMU_WAITED */
   const void *pc;  /* NULL: unknown */
   int thread;      /* index within its block; -1: unknown; EMU_COPY ...: an engine */
   long long block; /* -1: the same block; -2: several blocks; EMU_EARLIER */
@@ -34,6 +34,7 @@ typedef struct emu_other {
 
 enum { EMU_COPY = -2, EMU_TENSOR_CORES = -3, EMU_STORE = -4, EMU_VISITOR = -5 }; /* in place of a thread */
 enum { EMU_EARLIER = -3 };                                                       /* in place of a block: an earlier launch */
+enum { EMU_WAITED = EMU_VOLATILE_WRITE + 1 };                                    /* in place of an access: for an mbarrier's phase */
 
 /* Notes a defect of the running thread. `array` says where: name and byte. Printed at the end of the launch. */
 void emu_check_note(emu_defect_kind kind, const void *pc, const emu_other *other, const char *array, ...) __attribute__((format(printf, 4, 5)));
@@ -161,7 +162,14 @@ typedef struct emu_phases {
   uint32_t offset, over; /* phases that are over */
   uint16_t thread;       /* that made it */
   bool fenced, told;     /* by that thread, for the cluster; and all blocks have met since, if only by a relaxed barrier */
+  bool copies;           /* report to it: then not arrivals alone end a phase */
   uint32_t arrived[EMU_MAX_CLUSTER][EMU_AGENTS], knows[EMU_MAX_CLUSTER][EMU_AGENTS];
+  uint32_t before[EMU_MAX_CLUSTER][EMU_WARPS]; /* when the warps of each block had arrived for all phases but the last that is over */
+  struct {
+    uint32_t over; /* then */
+    uint16_t thread;
+    emu_site where;
+  } waited[2]; /* the last who waited for each of the last two phases, by `over` */
 } emu_phases;
 
 /* ---- order between blocks ---- */
@@ -297,6 +305,7 @@ void emu_engines_mbarrier_fence(emu_thread *t);
 void emu_engines_mbarriers_told(emu_checker *c); /* the cluster has met: what was fenced is there for all */
 bool emu_engines_mbarrier_is_told(const emu_checker *c, uint32_t offset);
 void emu_engines_mbarrier_arrive(emu_thread *t, emu_block *block, uint32_t offset, emu_site where);
+void emu_engines_mbarrier_copies(emu_checker *c, uint32_t offset); /* one that reports to it was issued */
 void emu_engines_mbarrier_phase(emu_block *block, uint32_t offset);
 void emu_engines_mbarrier_passed(emu_thread *t, uint32_t offset, emu_site where);
 

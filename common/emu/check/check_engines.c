@@ -168,6 +168,7 @@ void emu_engines_bulk_issued(emu_block *block, uint32_t shared, uint32_t bytes, 
   c->engines = true;
   if (!inside(c, shared, bytes, "a copy into it", pc)) return;
   emu_check_mbarrier(issuer, block, mbarrier, "a copy that reports to it", pc);
+  emu_engines_mbarrier_copies(c, mbarrier);
   const uint32_t *known = emu_known(issuer, block->rank, own_warp());
   emu_cell under_way = copied(c, mbarrier, pc);
   under_way.pending = true;

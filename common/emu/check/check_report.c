@@ -26,7 +26,7 @@ static int count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *const kind_name[] = {"out-of-bounds", "uninitialised", "race", "block-race", "host-pointer", "misaligned", "overlap", "proxy"};
-static const char *const access_name[] = {"read", "wrote", "atomically changed"};
+static const char *const access_name[] = {"read it", "wrote it", "atomically changed it", [EMU_WAITED] = "waited for that one"};
 
 void emu_check_note(emu_defect_kind kind, const void *pc, const emu_other *other, const char *array, ...) {
   pthread_mutex_lock(&lock);
@@ -96,7 +96,7 @@ static void print_other(const defect *d, emu_line where, const emu_call *call) {
   }
   static const char *const engine_name[] = {"a copy", "the tensor cores", "a store", "another block of the cluster"};
   if (d->other.thread <= EMU_COPY && d->other.thread >= EMU_VISITOR) fprintf(stderr, "%s", engine_name[EMU_COPY - d->other.thread]);
-  fprintf(stderr, " %s it", access_name[d->other.access]);
+  fprintf(stderr, " %s", access_name[d->other.access]);
   if (where.line != 0) fprintf(stderr, " at %s:%d", where.file, where.line);
 }
 
