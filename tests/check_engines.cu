@@ -155,6 +155,55 @@ template <defect WRONG> __global__ void added(float *y) {
   y[1024 + 128 * blockIdx.x + threadIdx.x] = sums[threadIdx.x];
 }
 
+/* Two warps take tiles in turns out of a ring of three stages, so that a stage's rounds are one's and the other's by turns; both wait for all. Early: each for its own alone, though a
+ * parity passes for that of two rounds ago while the other's round is under way. Twice: the same with four stages, where all rounds of a stage are one warp's. */
+template <defect WRONG> __global__ void turns(float *y) {
+  constexpr int STAGES = WRONG == TWICE ? 4 : 3, TILES = 8;
+  constexpr bool OWN_ALONE = WRONG == TWICE || WRONG == EARLY;
+  __shared__ __align__(128) float tile[STAGES][32];
+  __shared__ unsigned long long barriers[2 * STAGES];
+  const ptx_shared full = ptx_shared_address(barriers), empty = full + 8 * STAGES;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  for (int i = 0; i < STAGES && threadIdx.x == 0; i++) ptx_mbarrier_init(full + 8 * i, 1), ptx_mbarrier_init(empty + 8 * i, OWN_ALONE ? 1 : 2);
+  __syncthreads();
+  for (int i = 0; i < TILES && warp < 3; i++) {
+    const int at = i % STAGES, round = i / STAGES;
+    if (warp == 0) {
+      if (lane != 0) continue;
+      ptx_mbarrier_wait(empty + 8 * at, (round & 1) ^ 1);
+      ptx_mbarrier_arrive_expect_tx(full + 8 * at, sizeof tile[at]);
+      ptx_bulk_load(ptx_shared_address(tile[at]), y + 32 * i, sizeof tile[at], full + 8 * at);
+    } else if (!OWN_ALONE || i % 2 == warp - 1) {
+      ptx_mbarrier_wait(full + 8 * at, round & 1); /* of the round */
+      if (i % 2 == warp - 1) y[1024 + 32 * i + lane] = tile[at][lane];
+      ptx_fence_proxy_async();
+      __syncwarp();
+      if (lane == 0) ptx_mbarrier_arrive(empty + 8 * at);
+    }
+  }
+}
+
+/* Two warps fill tiles in turns, two others take all. Who fills a stage heard that its round before is over by a wait at another stage, whose readers had left that round, too. Early: each
+ * takes half of the tiles, and waits for no others. */
+template <defect WRONG> __global__ void filled(float *y) {
+  constexpr int STAGES = 3, TILES = 8;
+  __shared__ float tile[STAGES][32];
+  __shared__ unsigned long long barriers[2 * STAGES];
+  const ptx_shared full = ptx_shared_address(barriers), empty = full + 8 * STAGES;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  for (int i = 0; i < STAGES && threadIdx.x == 0; i++) ptx_mbarrier_init(full + 8 * i, 1), ptx_mbarrier_init(empty + 8 * i, WRONG == EARLY ? 1 : 2);
+  __syncthreads();
+  for (int i = 0; i < TILES; i++) {
+    const int at = i % STAGES, round = i / STAGES;
+    if (warp < 2 ? i % 2 != warp : WRONG == EARLY && i % 2 != warp - 2) continue;
+    ptx_mbarrier_wait(warp < 2 ? empty + 8 * at : full + 8 * at, (round & 1) ^ (warp < 2)); /* of either */
+    if (warp < 2) tile[at][lane] = y[32 * i + lane];
+    else y[1024 + 32 * (TILES * (warp - 2) + i) + lane] = tile[at][lane];
+    __syncwarp();
+    if (lane == 0) ptx_mbarrier_arrive(warp < 2 ? full + 8 * at : empty + 8 * at);
+  }
+}
+
 typedef void (*kernel)(float *);
 static const struct test {
   const char *name;
@@ -163,7 +212,7 @@ static const struct test {
 } tests[] = {
 #define TEST(name, cluster) \
   { #name, {name < RIGHT>, name < NO_FENCE>, name < NO_BARRIER>, name < UNWRITTEN>, name < EARLY>, name < OUTSIDE>, name < TWICE> }, cluster }
-    TEST(multiplied, 1), TEST(stored, 1), TEST(loaded, 1), TEST(released, 1), TEST(reused, 1), TEST(visited, 2), TEST(added, 2),
+    TEST(multiplied, 1), TEST(stored, 1), TEST(loaded, 1), TEST(released, 1), TEST(reused, 1), TEST(visited, 2), TEST(added, 2), TEST(turns, 1), TEST(filled, 1),
 };
 
 static cudaError_t run(const struct test *t, const char *wrong) {

@@ -41,4 +41,7 @@ report added no-barrier 'race: .*atomically changed it' 'sums[threadIdx.x];'
 report added unwritten 'uninitialised: .*allocation 1, byte' 'ptx_bulk_reduce_add_f32'
 report added early 'block-race: .*(wrote it|atomically changed it)' ''
 report added outside 'out-of-bounds: .*allocation 1, byte 16384' 'ptx_bulk_reduce_add_f32'
+report turns early 'race: .*a wait for phase 1, with no word that phase 0 is over .* mbarrier .* waited for that one at tests' '/* of the round */'
+silent "$log" 'stages that are each one warp'"'"'s alone' '0 3' $program turns twice
+report filled early 'race: .*a wait for phase 1, with no word that phase 0 is over|uninitialised: .* tile' '' # or the wait comes too early
 done_testing
