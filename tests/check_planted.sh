@@ -129,6 +129,8 @@ plant few_sums 06_tensorcore_fp16/i_few.cu '/all sums are there/s/ptx_cluster_wa
 plant few_order 06_tensorcore_fp16/i_few.cu 's/q < owner \? q : q - 1/q < owner ? q : q/' said 'uninitialised|out-of-bounds|race' '06i: a place among the received sums that nobody fills' "$dense 06i"
 only='ROW_OF(64)' # of the table of instances one row, which compiles in a third of the time
 plant window_row 06_tensorcore_fp16/g_window.cu 's/at \+= p.dil_h \* pitch - p.S \* p.dil_w/at += p.dil_h * (pitch - 1) - p.S * p.dil_w/' result '' '06g: a row of the tile one pixel too short' "${dense/ic128/ic64} 06g"
+only='ROW_OF(232), ROW_OF(256)' # 6 tiles, 3 stages
+plant window_rounds 06_tensorcore_fp16/g_window.cu "/the other's tiles, too/d; s/if \(turn % CONSUMERS != me\) \{/if (turn % CONSUMERS == me) ptx_mbarrier_wait(r.full + 8 * s.stage, s.parity);\n    else {/; s/1 \+ THREADS . 32\)/1)/; /threadIdx.x % 32 == 0\) ptx_mbarrier_arrive\(r.empty/d" race 's.parity);' '06g: a consumer that knows nothing of the rounds of the other' '--pass fprop --shape mb1ic8ih24iw56oc8oh24ow56kh3kw3ph1pw1 --kernel 06g'
 only='' gradient='--pass wgrad --kernel 06l --shape mb3ic64ih13oc72oh11kh3dh1ph1' # one block, three tiles
 wgrad=06_tensorcore_fp16/l_wgrad.cu
 plant pixels_ring $wgrad 's/ptx_wgmma_wait<1>\(\);.*//' said 'race|nobody has waited' '06l: a stage filled again that the products under way still read' "$gradient"
