@@ -155,8 +155,9 @@ template <defect WRONG> __global__ void added(float *y) {
   y[1024 + 128 * blockIdx.x + threadIdx.x] = sums[threadIdx.x];
 }
 
-/* Two warps take tiles in turns out of a ring of three stages, so that a stage's rounds are one's and the other's by turns; both wait for all. Early: each for its own alone, though a
- * parity passes for that of two rounds ago while the other's round is under way. Twice: the same with four stages, where all rounds of a stage are one warp's. */
+/* Two warps take tiles in turns out of a ring of three stages, so that a stage's rounds are one's and the other's by turns; both wait for all. Early: each for
+ * its own alone, though while a round of the other's is under way the parity of two rounds ago lets it pass. Twice: the same with four stages, where all rounds
+ * of a stage are one warp's. */
 template <defect WRONG> __global__ void turns(float *y) {
   constexpr int STAGES = WRONG == TWICE ? 4 : 3, TILES = 8;
   constexpr bool OWN_ALONE = WRONG == TWICE || WRONG == EARLY;
@@ -183,8 +184,8 @@ template <defect WRONG> __global__ void turns(float *y) {
   }
 }
 
-/* Two warps fill tiles in turns, two others take all. Who fills a stage heard that its round before is over by a wait at another stage, whose readers had left that round, too. Early: each
- * takes half of the tiles, and waits for no others. */
+/* Two warps fill tiles in turns, two others take all. Who fills a stage knows that its round before is over by a wait at another stage, whose readers had left
+ * that round, too. Early: each takes half of the tiles, and waits for no others. */
 template <defect WRONG> __global__ void filled(float *y) {
   constexpr int STAGES = 3, TILES = 8;
   __shared__ float tile[STAGES][32];
@@ -212,7 +213,8 @@ static const struct test {
 } tests[] = {
 #define TEST(name, cluster) \
   { #name, {name < RIGHT>, name < NO_FENCE>, name < NO_BARRIER>, name < UNWRITTEN>, name < EARLY>, name < OUTSIDE>, name < TWICE> }, cluster }
-    TEST(multiplied, 1), TEST(stored, 1), TEST(loaded, 1), TEST(released, 1), TEST(reused, 1), TEST(visited, 2), TEST(added, 2), TEST(turns, 1), TEST(filled, 1),
+    TEST(multiplied, 1), TEST(stored, 1), TEST(loaded, 1), TEST(released, 1), TEST(reused, 1),
+    TEST(visited, 2),    TEST(added, 2),  TEST(turns, 1),  TEST(filled, 1),
 };
 
 static cudaError_t run(const struct test *t, const char *wrong) {

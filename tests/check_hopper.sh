@@ -36,6 +36,7 @@ plant sums_read_early $window 's/    ptx_wgmma_wait<0>\(\);\n(.*?\n)(.*?store_su
 plant registers $window 's/ptx_setmaxnreg_dec<40>/ptx_setmaxnreg_dec<41>/' '41 registers, expected a multiple of 8' 'ptx_setmaxnreg_dec' 'a number of registers that does not exist'
 plant not_waited_for $window 's/tile < tiles; tile/tile < tiles + (int)gridDim.x; tile/' 'ends while the copy issued at .* is under way' 'ptx_tensor_load(stages' 'a copy that is under way when its block ends'
 plant too_many_registers $window 's/ptx_setmaxnreg_dec<40>/ptx_setmaxnreg_dec<48>/' 'ask for 65536 registers by setmaxnreg' '' 'more registers than the block has'
+plant odd_ring $window 's/STAGES = 2/STAGES = 3/' 'race: .*a wait for phase 1, with no word that phase 0 is over' 'ptx_mbarrier_wait(full_at' 'three stages, whose rounds the consumers take by turns'
 plant no_store_commit $window 's/      ptx_bulk_commit\(\);\n//' 'may still read its shared memory|race: .*a copy into it' '' 'a store in no group'
 
 cluster=tests/hopper_blocks.cu

@@ -1,9 +1,9 @@
 /* mbarriers: a phase takes along what those knew who arrived in it, to those who wait for its end.
  *
- * A wait names its phase by the parity alone. If the phase before may still be at work when the wait comes, the last that is over is the one before that, of the same parity, and lets it
- * pass: so who waits for a phase must know that the one before is over, in whatever order things happened here. It does if its warp waited for that phase, or heard of it from one who had
- * (an mbarrier is a clock, whose time is the phases that are over); or if it knows of all the arrivals that ended it, and no copies report there: four producers in turns know of a stage's
- * phases by what the consumers of other stages had done. */
+ * A wait names its phase by the parity alone. If it comes before the phase in front of that one is over, it passes at once, by the parity of two phases ago.
+ * So who waits for a phase must know that the one before is over, in whatever order things happened here. It does if its warp waited for that one, or heard
+ * of it from one who had (an mbarrier is a clock, whose time is the phases that are over). Or if it knows of all arrivals up to that one's end, and no copies
+ * report there: so producers in turns know of a stage's rounds by what its readers had done before they left another stage. */
 #include <string.h>
 
 #include "common/emu/check/check.h"
