@@ -4,7 +4,7 @@
 #include "06_tensorcore_fp16/stages.cuh"
 
 enum { MOST_PIECES = 16, MOST_STEPS = 255, MOST_ROWS = 16, DEPTH = 16 /* of a product */, MATRIX = 64 * DEPTH * 2 /* bytes */ };
-enum { AT_A_TIME = 3 /* steps */, NOBODY = 255 /* no row of the filter's, no matrix */ };
+enum { AT_A_TIME = 3 /* steps */, NOBODY = 255 /* a filter row that a class has not; no matrix yet */ };
 
 /* Matrices of a, 64 x 16: for each filter row, `count` that lie side by side, from number `begin` of a span on; rows: results from `out` on, or 64 filters of one, from 64
  * `block` on. row: which of its rows is filter row r. */
@@ -13,7 +13,7 @@ typedef struct band_matrices {
   unsigned char out, block, row_class, row[MOST_ROWS];
 } band_matrices;
 
-/* A product: its matrix; the plane and the row, counted from a window's number on, of what it reads, and the number in the span, a multiple of 16. */
+/* A product: its matrix; of what it reads the plane, the row in it from the tile's row on, and the number from the span's first on: a multiple of 16, which may be below 0. */
 typedef struct band_step {
   unsigned char matrix, residue;
   short row, number;
@@ -22,9 +22,11 @@ typedef struct band_step {
 /* span_in pixels of the image, `chunks` times 64 numbers, are under span_out results. A piece: 64 rows of a product, `together` results or 64 filters of one, of a class of
  * rows (dgrad with a stride); its steps are first[piece] to first[piece + 1]. */
 typedef struct band {
-  int from, to, span_in, span_out, chunks, together, blocks; /* channels read, written; ... ; blocks of 64 filters */
-  int pieces, sets, matrices, zeros, low_w,
-      high_w; /* sets of matrices; a matrix of zeros or NOBODY; the first and the last span under a window, from its own on */
+  int from, to;                  /* channels of a pixel that is read, of one that is written */
+  int span_in, span_out, chunks; /* pixels; of a span in */
+  int together, blocks, pieces;  /* results of a piece; of 64 filters */
+  int sets, matrices, zeros, low_w,
+      high_w; /* zeros: the matrix of zeros, or NOBODY; low_w, high_w: the first and the last span under a span's windows, from its own on */
   int first[MOST_PIECES + 1];
   unsigned char out[MOST_PIECES], block[MOST_PIECES], row_class[MOST_PIECES];
   band_matrices set[MOST_PIECES];

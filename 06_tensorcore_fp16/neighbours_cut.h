@@ -16,7 +16,7 @@ typedef struct band_cut {
   int planes, chunks, plane, low_h, low_w;                      /* plane: bytes of a chunk of a plane; low_h, low_w: where the halo begins */
   bool both;                                                    /* consumers have every second piece of each tile, not all of every second tile */
   int pieces, matrices, together, first[MOST_PIECES + 1];
-  unsigned char out[MOST_PIECES], block[MOST_PIECES],
+  unsigned char place[MOST_PIECES], block[MOST_PIECES],
       row_class[MOST_PIECES]; /* of a piece: its place in a span, its block of 64 filters, its plane of the result */
   unsigned step[MOST_STEPS];  /* where its pixels begin, and from bit 16 on its matrix, in 16 bytes */
   int sets, beside;           /* 2 to the power of beside: filters that neighbours read at the same time */
@@ -53,8 +53,9 @@ static bool try_cut(const band *b, const plane_tensor *result, tap_range h, int 
   return t->stages >= CONSUMERS;
 }
 
-/* Clocks: launch, bands and the first tile; of each tile the products, or the bytes of its box, or what each of two consumers has to do. The constants come from a fit to 508
- * cuts of 32 layers and their gradients (docs/results/06_neighbours.md). */
+/* Clocks: launch, bands and the first tile; of each tile the products (a and b are read at 128 bytes a clock; 35 at least), or the bytes of its boxes at 49 a clock, or what each of
+ * two consumers has to do, with 570 for the end of a piece; memory's 2000 bytes a clock. The constants come from a fit to 508 cuts of 32 layers and their gradients
+ * (docs/results/06_neighbours.md). */
 static double clocks_of_cut(const conv_problem *p, const band *b, int sm_count, const band_cut *t) {
   const int n = product_for(positions(t)), tiles = (t->tiles + sm_count - 1) / sm_count, box = t->pitch * t->halo * t->images * ROW * t->planes * t->chunks;
   const double products = b->first[b->pieces] * fmax(1.34 * fmax(n / 2.0, (2048 + 32.0 * n) / 128), 35), end = 570;
@@ -102,7 +103,7 @@ static const char *cut_of(const conv_problem *p, bool dgrad, const conv_device *
   t->pieces = b->pieces, t->matrices = b->matrices, t->sets = b->sets, t->together = b->together;
   if (!best_cut(p, b, result, h, device, t)) return "filters and two tiles do not fit in shared memory";
   for (int i = 0; i < b->pieces; i++)
-    t->out[i] = (unsigned char)(b->out[i] / b->together), t->block[i] = b->block[i], t->row_class[i] = b->row_class[i], t->first[i] = b->first[i];
+    t->place[i] = (unsigned char)(b->out[i] / b->together), t->block[i] = b->block[i], t->row_class[i] = b->row_class[i], t->first[i] = b->first[i];
   t->first[b->pieces] = b->first[b->pieces];
   for (int i = 0; i < b->first[b->pieces]; i++) {
     const band_step *step = &b->step[i];

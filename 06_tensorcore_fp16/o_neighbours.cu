@@ -15,7 +15,7 @@
  * Strides:  two pixels further on is two pixels further on in the same row. Rows of x with a stride are planes, as in 06u; in dgrad it is the result that has them.
  * Change:   against 06g filters become bands, laid out by the consumers (06u); each piece of a tile has products of its own and leaves by a box of its own.
  * Expect:   (before anything ran on a GPU) mb16ic16ih160oc16oh160kh3ph1: four tiles a multiprocessor of 18 products of 128 clocks, 4.7 us, and 4 us for launch, bands, first
- *           load and last store: 9 us, where 06g takes 31. mb16ic24ih192oc96oh96kh3sh2ph1: memory, 13 us, and 3: 16 us, where 06f takes 100.
+ *           load and last store: 9 us, where 06g takes 31. mb16ic24ih192oc96oh96kh3sh2ph1: memory, 13 us, and 3: 16 us, where 06f takes 100 and 06b 66.
  * Infinity: an infinite pixel times a zero beside the band is NaN.
  * Passes:   fprop, dgrad (TURNED). Layout: NHWC, filters KRSC, fp16 with fp32 sums. C and K: multiples of 8, up to 256 of the tensor that is read; its rows whole pieces of
  *           64 numbers. Strides up to 4, no groups. */
@@ -24,8 +24,8 @@
 
 static constexpr int BLOCK = (1 + CONSUMERS) * THREADS, AT_ONCE = 9 /* loads of a thread on their way */;
 
-/* Where the i-th thread finds its 8 halves of w: one after the other; or neighbours have as many filters, and then the next 8 halves of these, so that their places in the bands
- * are in different banks: where each has many places (dgrad with a stride). */
+/* Where the i-th thread finds its 8 halves of w: one after the other; or 2^beside neighbours have the same halves of as many filters, and so of one tap: they go the same way in
+ * spread() (faster in dgrad with a stride, else slower: docs/results/06_neighbours.md). */
 typedef struct of_filter {
   int k, at;
 } of_filter;
@@ -43,7 +43,8 @@ template <bool TURNED> static __device__ __forceinline__ void spread(const conv_
     const int row = m.row[r], in_block = to - m.block * WGMMA_M;
     if (row == NOBODY || in_block < 0 || in_block >= WGMMA_M) continue;
     for (int g = 0; g < t.together; g++) {
-      const int far = MOST_PLANES * 64, at = TURNED ? m.out + g + p.pad_left - s * p.dil_w : (m.out + g) * p.stride_w - p.pad_left + s * p.dil_w;
+      const int far = MOST_PLANES * 64 /* divide() takes no numbers below 0 */,
+                at = TURNED ? m.out + g + p.pad_left - s * p.dil_w : (m.out + g) * p.stride_w - p.pad_left + s * p.dil_w;
       const int pixel = TURNED ? divide(at + far * p.stride_w, t.by_stride) - far : at;
       const unsigned number = pixel * channels + from - m.begin; /* of those that the matrices are for */
       if (TURNED && pixel * p.stride_w != at) continue;
@@ -76,7 +77,7 @@ template <bool TURNED> static __device__ __forceinline__ void put_bands(const co
   __syncwarp();
 }
 
-/* Some products of a piece, as the words say: where b begins, and a, in 16 bytes. Several at a time: by itself a word is there too late. */
+/* Some products of a piece, as the words say: where b begins, and a, in 16 bytes. Several at a time: each waits for its word, and so the waits overlap. */
 template <bool FIRST, bool TURNED, int SUMS>
 static __device__ __forceinline__ void multiply_steps(float (&sum)[SUMS], unsigned long long a, unsigned long long b, const unsigned *words) {
   ptx_wgmma_fence();
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(BLOCK, 1) neighbours_kernel(const __grid_const
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     for (int i = 0; i < t.planes; i++) ptx_prefetch_tensormap(&halos.of[i]);
-    ring_begin(r, t.stages, t.both ? CONSUMERS : 1 + THREADS / 32);
+    ring_begin(r, t.stages, t.both ? CONSUMERS : 1 + THREADS / 32); /* who multiplied it, and each warp of the other consumer */
   }
 
   if (role == 0) { /* the producer */
@@ -165,7 +166,7 @@ __global__ void __launch_bounds__(BLOCK, 1) neighbours_kernel(const __grid_const
       ptx_fence_proxy_async();
       ptx_bar_sync(2 + me, THREADS); /* the sums are there */
       if (stores) {
-        ptx_tensor_store(&results.of[t.row_class[c]], {t.block[c] * WGMMA_M, t.out[c], at.span, at.row, at.n}, mine);
+        ptx_tensor_store(&results.of[t.row_class[c]], {t.block[c] * WGMMA_M, t.place[c], at.span, at.row, at.n}, mine);
         ptx_bulk_commit();
       }
       __syncwarp();

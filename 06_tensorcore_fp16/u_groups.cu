@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
   if (threadIdx.x == 0) {
     ptx_griddepcontrol_launch_dependents(); /* the next kernel may begin */
     for (int i = 0; i < t.planes; i++) ptx_prefetch_tensormap(&halos.of[i]);
-    ring_begin(r, t.stages, 1 + THREADS / 32);
+    ring_begin(r, t.stages, 1 + THREADS / 32); /* who multiplied it, and each warp of the other consumer */
   }
 
   if (role == 0) { /* the producer */

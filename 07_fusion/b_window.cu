@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(BLOCK, 1) window_epilogue_kernel(conv_problem 
     ptx_prefetch_tensormap(&halos), ptx_prefetch_tensormap(&filter_tiles);
     for (int tap = 0; tap < taps; tap++) ptx_mbarrier_init(filters_there + 8 * tap, 1);
     ring_begin(boxes, CONSUMERS, 1);
-    ring_begin(r, t.stages, 1 + THREADS / 32);
+    ring_begin(r, t.stages, 1 + THREADS / 32); /* who multiplied it, and each warp of the other consumer */
   }
 
   if (role == 0) { /* the producers: of tiles and filters; of each consumer's residuals */

@@ -162,7 +162,7 @@ def pixel_at(ax, x, y, pixel, width=SQUARE):
 def row_of_spans(ax, left, top):
     """A row of x from the span before span 0 on."""
     words(ax, 0, top + 0.1, "a row of x", fontsize=9, fontweight="bold")
-    words(ax, 0, top + 3.2, "a box is a pixel, 16 channels;\na span is four: 128 bytes", fontsize=7.5)
+    words(ax, 0, top + 3.2, "a field is a pixel, 16 channels;\na span is four: 128 bytes", fontsize=7.5)
     for pixel in range(-SPAN, 3 * SPAN):
         pixel_at(ax, left + (pixel + SPAN) * SQUARE, top, pixel)
     for span in range(4):
@@ -210,7 +210,7 @@ def spans_of_b(ax, left, top):
 def spans_of_y(ax, left, top):
     middle = left + SPAN / 2 * SQUARE
     words(ax, middle, top - 7.6, "y: a row for each span", ha="center", fontsize=9, fontweight="bold")
-    words(ax, middle, top - 5.2, "a box is a result, 16 filters", ha="center")
+    words(ax, middle, top - 5.2, "a field is a result, 16 filters", ha="center")
     for span in range(SPANS):
         for i in range(SPAN):
             numbers16(ax, left + i * SQUARE, top + span * ROW, colour_of(span + 1) + "60", str(span * SPAN + i))

@@ -13,7 +13,7 @@ for main in [0-9][0-9]_*/main.c; do
   for pass in dgrad transposed; do "$B/$step" --pass "$pass" --shape "$shape" --list | grep -E '^  [0-9][0-9][a-z]+ ' >"$T/$pass"; done
   [ -s "$T/dgrad" ] && diff <(sed "s/ dgrad / transposed /" "$T/dgrad") "$T/transposed" >"$T/diff"
   ok $? "$step: as many kernels as dgrad has: $(wc -l <"$T/transposed")" || diag "$(cat "$T/diff")"
-  kernels=$(awk '{ print $1 }' "$T/transposed" | paste -sd,)
+  kernels=$(awk '$1 != "06o" { print $1 }' "$T/transposed" | paste -sd,) # 06o wants rows that random shapes seldom have: tests/steps.sh draws its own
   "$B/$step" --pass transposed --kernel "$kernels" --random 10 --seed 5 --exact >"$T/log" 2>&1
   ok $? "$step: 10 random shapes that each can do, integers only: $(tail -n 1 "$T/log")" || diag "$(grep -m 3 WRONG "$T/log")"
 done

@@ -58,7 +58,7 @@ __global__ void watch(story what, int steps, unsigned parity, const unsigned cha
         ptx_mbarrier_wait(other_at, i & 1);
       }
       if (steps > 0) ptx_mbarrier_expect_tx(at, BYTES);
-      if (steps > 1) ptx_mbarrier_arrive(at);
+      if (steps > 1) ptx_mbarrier_arrive(at), ptx_mbarrier_wait(at, 0); /* so that who asks for the next phase knows that this one is over */
     }
   }
   __syncthreads();
