@@ -206,18 +206,14 @@ typedef struct neighbours_plan {
 
 /* Maps of the result's planes: {a piece's rows, pieces of a span, spans, rows of the class, images}. */
 static const char *map_results(conv_plan *plan, plane_maps *maps, const char *what, const plane_tensor *t, const band *b, const band_cut *cut) {
-  const auto encode = driver_function<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
-  if (encode == NULL || map_replace() == NULL) return "the driver has no tensor maps";
   const cuuint64_t unit = (cuuint64_t)(b->together * b->to), span = (cuuint64_t)t->channels, row = span * t->width;
   const cuuint64_t stride[4] = {2 * unit, 2 * span, 2 * row * t->stride_h, 2 * row * t->height}; /* bytes */
   const cuuint32_t box[5] = {WGMMA_M, 1, (cuuint32_t)(cut->by_q.by > 1 ? cut->columns : cut->pitch), (cuuint32_t)(cut->images > 1 ? cut->halo : cut->rows),
-                             (cuuint32_t)cut->images},
-                   step[5] = {1, 1, 1, 1, 1};
+                             (cuuint32_t)cut->images};
   for (int a = 0; a < t->stride_h; a++) {
     const cuuint64_t size[5] = {unit, span / unit, (cuuint64_t)t->width, (cuuint64_t)((t->height - a + t->stride_h - 1) / t->stride_h), (cuuint64_t)t->images};
-    const CUresult status = encode(&maps->of[a], CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 5, no_address, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                                   CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (status != CUDA_SUCCESS) return map_refused(plan, what, status);
+    const char *why = map_apart(plan, &maps->of[a], what, 5, size, stride, box);
+    if (why) return why;
   }
   return NULL;
 }

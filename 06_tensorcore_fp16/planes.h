@@ -15,21 +15,28 @@ typedef struct plane_tensor {
 /* Bytes before the first of plane (a, b). */
 static inline int64_t plane_begin(const plane_tensor *t, int a, int b) { return 2 * ((int64_t)a * t->width + b) * t->channels; }
 
-/* Maps of all planes, for boxes of 64 channels; NULL or why not. */
-static inline const char *map_planes(conv_plan *plan, plane_maps *maps, const char *what, const plane_tensor *t, int columns, int rows, int images) {
+/* A map of `dims` dimensions, innermost first, in halves, that lie stride[] bytes apart, for boxes of so many; NULL or why not. */
+static inline const char *map_apart(conv_plan *plan, CUtensorMap *map, const char *what, int dims, const cuuint64_t *size, const cuuint64_t *stride,
+                                    const cuuint32_t *box) {
   const auto encode = driver_function<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   if (encode == NULL || map_replace() == NULL) return "the driver has no tensor maps";
+  const cuuint32_t step[5] = {1, 1, 1, 1, 1};
+  const CUresult status = encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, (cuuint32_t)dims, no_address, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                 CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return status == CUDA_SUCCESS ? NULL : map_refused(plan, what, status);
+}
+
+/* Maps of all planes, for boxes of 64 channels; NULL or why not. */
+static inline const char *map_planes(conv_plan *plan, plane_maps *maps, const char *what, const plane_tensor *t, int columns, int rows, int images) {
   const cuuint64_t pixel = 2 * (cuuint64_t)t->channels, row = pixel * t->width;
   const cuuint64_t stride[3] = {pixel * t->stride_w, row * t->stride_h, row * t->height}; /* bytes */
-  const cuuint32_t box[4] = {64, (cuuint32_t)columns, (cuuint32_t)rows, (cuuint32_t)images}, step[4] = {1, 1, 1, 1};
+  const cuuint32_t box[4] = {64, (cuuint32_t)columns, (cuuint32_t)rows, (cuuint32_t)images};
   for (int a = 0; a < t->stride_h; a++)
     for (int b = 0; b < t->stride_w; b++) {
       const cuuint64_t size[4] = {(cuuint64_t)t->channels, (cuuint64_t)((t->width - b + t->stride_w - 1) / t->stride_w),
                                   (cuuint64_t)((t->height - a + t->stride_h - 1) / t->stride_h), (cuuint64_t)t->images};
-      const CUresult status =
-          encode(&maps->of[a * t->stride_w + b], CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, no_address, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                 CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-      if (status != CUDA_SUCCESS) return map_refused(plan, what, status);
+      const char *why = map_apart(plan, &maps->of[a * t->stride_w + b], what, 4, size, stride, box);
+      if (why) return why;
     }
   return NULL;
 }
